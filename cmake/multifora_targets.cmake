@@ -1,0 +1,53 @@
+# Targets. A folder is a target is a layer.
+#
+#   multifora_library(core_bson SOURCES a.cpp ... TESTS a_test.cpp ... LIBS core_base ...)
+#     a static library; its tests become one doctest program, unit_core_bson, run by ctest.
+#   multifora_plugin(codec-lz4 SOURCES ... TESTS ... LIBS lz4 ... REQUIRES query-engine)
+#     a plugin: plugin_codec-lz4 (static) and, where shared objects are on, codec-lz4.so.
+#     Registers itself in the global lists that the server's generated plugin table is made from.
+
+set_property(GLOBAL PROPERTY MULTIFORA_PLUGINS_FOUND "")
+
+function(multifora_unit_tests name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  if(NOT MULTIFORA_TESTS OR NOT ARG_SOURCES)
+    return()
+  endif()
+  add_executable(unit_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/doctest_main.cpp)
+  target_link_libraries(unit_${name} PRIVATE ${ARG_LIBS} Threads::Threads)
+  add_test(NAME unit_${name} COMMAND unit_${name} --no-intro
+           WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+  set_tests_properties(unit_${name} PROPERTIES
+    ENVIRONMENT "MULTIFORA_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
+    SKIP_REGULAR_EXPRESSION "SKIPPED-WHOLE-PROGRAM" LABELS unit)
+endfunction()
+
+function(multifora_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LIBS;TEST_LIBS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_LIBS} Threads::Threads)
+  multifora_unit_tests(${name} SOURCES ${ARG_TESTS} LIBS ${name} ${ARG_TEST_LIBS})
+endfunction()
+
+function(multifora_plugin name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LIBS;TEST_LIBS;REQUIRES" ${ARGN})
+  string(REPLACE "-" "_" identifier ${name})
+  set(required "")
+  foreach(r ${ARG_REQUIRES})
+    list(APPEND required plugin_${r})
+  endforeach()
+  add_library(plugin_${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(plugin_${name} PUBLIC core ${ARG_LIBS} ${required} Threads::Threads)
+  set_property(GLOBAL APPEND PROPERTY MULTIFORA_PLUGINS_FOUND ${name})
+  set_property(GLOBAL PROPERTY MULTIFORA_PLUGIN_REQUIRES_${name} "${ARG_REQUIRES}")
+  if(MULTIFORA_SHARED_PLUGINS)
+    # Symbols of the core (and of query-engine) come from the server at load time.
+    add_library(shared_${name} MODULE ${ARG_SOURCES})
+    target_compile_definitions(shared_${name} PRIVATE MULTIFORA_SHARED_PLUGIN=1)
+    target_link_libraries(shared_${name} PRIVATE ${ARG_LIBS})
+    set_target_properties(shared_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name}
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
+  endif()
+  multifora_unit_tests(plugin_${name} SOURCES ${ARG_TESTS}
+                       LIBS plugin_${name} ${ARG_TEST_LIBS})
+endfunction()

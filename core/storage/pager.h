@@ -1,0 +1,194 @@
+// The pager owns the data file: pages (copy-on-write by generation), record space, snapshots and
+// checkpoints. The file's format stands in docs/format-data.md and at the top of pager.cpp.
+//
+// Invariants
+//  1. A page is written only while its born generation is the current one. Older pages are
+//     published: immutable until nothing can see them. Debug builds give readers a read-only
+//     mapping, so that a stray store traps.
+//  2. A page or record range retired in generation r is used again only when no snapshot of a
+//     generation < r is alive and the two newest durable checkpoints are of generations >= r.
+//     After an open, nothing that was free in the file is used before the first checkpoint.
+//  3. One-page allocations and record ranges come from chunks of different kinds.
+//  4. Space is promised per operation: a PageStash holds real pages; never a shared counter.
+//
+// Generations: begin_snapshot() returns S with generation g and makes g + 1 current. S sees pages
+// born <= g and retired > g. The caller makes sure that nobody is in the middle of a change of
+// the structures whose roots it captures (the store's commit gate).
+//
+// Threads: everything may be called from any thread. A page's bytes are changed only by the thread
+// that owns the structure the page belongs to (the collection's exclusive lock).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/bytes.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/status.h"
+#include "core/storage/types.h"
+
+namespace multifora {
+
+enum class PageKind : std::uint8_t {
+  kFree = 0,
+  kTreeLeaf = 1,
+  kTreeInner = 2,
+  kOverflow = 3,
+  kArray = 4,        // PagedArray
+  kRecordBitmap = 5,
+  kChunkTable = 6,
+};
+
+// First bytes of every page but the meta pages.
+struct PageHeader {
+  std::uint64_t checksum;    // XXH3-64 of bytes [8, kPageSize), set at the checkpoint
+  std::uint64_t page_id;     // own number
+  std::uint64_t generation;  // born in
+  std::uint32_t owner;       // collection, for reports
+  std::uint8_t kind;         // PageKind
+  std::uint8_t reserved[3];
+};
+static_assert(sizeof(PageHeader) == 32);
+
+// What the store keeps in the meta page: small, opaque to the pager.
+inline constexpr std::size_t kStoreMetaSizeMax = 1024;
+
+struct PagerOptions {
+  std::uint64_t reserve_bytes = std::uint64_t{1} << 40;  // address range; also the largest file
+  std::uint64_t growth_bytes_max = 64 * 1024 * 1024;     // step = size / 64 between 1 MiB and this
+  std::uint64_t memory_budget_bytes = 0;                 // 0: no limit on resident file pages
+};
+
+class Pager;
+
+// A read view at one instant. Move-only; while it lives what it sees is not reused.
+class Snapshot {
+ public:
+  Snapshot() = default;
+  Snapshot(Snapshot&& other) noexcept;
+  Snapshot& operator=(Snapshot&& other) noexcept;
+  ~Snapshot();
+  Generation generation() const { return generation_; }
+  explicit operator bool() const { return pager_ != nullptr; }
+
+ private:
+  friend class Pager;
+  Snapshot(Pager* pager, Generation generation) : pager_(pager), generation_(generation) {}
+  Pager* pager_ = nullptr;
+  Generation generation_ = 0;
+};
+
+// Pages promised to one writer. An operation first calls ensure(worst case); taking from the stash
+// then cannot fail. Kept between operations by its owner (a collection); one thread at a time.
+// What is left goes back at destruction. Stashed pages count as free in a checkpoint.
+class PageStash {
+ public:
+  explicit PageStash(Pager& pager) : pager_(pager) {}
+  PageStash(const PageStash&) = delete;
+  ~PageStash();
+  // At least `count` pages are held after OK; OutOfDiskSpace otherwise (nothing lost).
+  Status ensure(std::size_t count);
+  // A fresh page with its header filled in (born now); requires ensure() to have promised it.
+  // The rest of the page is uninitialised.
+  char* take(PageKind kind, std::uint32_t owner, PageId* id);
+  std::size_t size() const { return pages_.size(); }
+  void give_back_all();
+
+ private:
+  Pager& pager_;
+  std::vector<PageId> pages_;
+};
+
+struct CheckpointImage {
+  LogPosition position = 0;  // every batch up to this one is in the image
+  Buffer store_meta;         // <= kStoreMetaSizeMax bytes
+};
+
+struct SpaceUse {  // bytes, by what they are used for; sums to file_bytes
+  std::uint64_t file_bytes = 0;
+  std::uint64_t meta_bytes = 0;
+  std::uint64_t page_bytes = 0;           // pages in use
+  std::uint64_t record_bytes = 0;         // record units in use
+  std::uint64_t retired_bytes = 0;        // waiting for invariant 2
+  std::uint64_t free_bytes = 0;
+};
+
+class Pager {
+ public:
+  // Creates the file where it is absent. Fails, changing nothing: UnsupportedFormat for a file of
+  // another program, version or page size; DataCorruptionDetected where no meta page is valid.
+  static Result<std::unique_ptr<Pager>> open(FileSystem& files, const std::string& path,
+                                             const PagerOptions& options, LogSink& log,
+                                             MetricsRegistry& metrics);
+  ~Pager();
+
+  // The newest valid checkpoint found at open. position 0 and empty meta for a new file.
+  const CheckpointImage& opened_image() const;
+  bool created() const;
+
+  // --- pages ------------------------------------------------------------------------------------
+  // The page's bytes, for reading. Its checksum was checked on first touch:
+  // DataCorruptionDetected naming page and offset. Lives while its structure's lock or a snapshot
+  // that sees it is held.
+  Result<const char*> read(PageId id) const;
+  // The same for a page that this process has read or written before (asserted in debug).
+  const char* peek(PageId id) const;
+  // For writing; requires born() == current generation.
+  char* write(PageId id);
+  Generation born(PageId id) const;
+  bool writable_in_place(PageId id) const;  // born in the current generation
+  Generation current_generation() const;
+  // `id` is no longer part of the current state.
+  void retire(PageId id);
+  // Makes `*id` writable: itself if born now, else a copy taken from the stash (the old page is
+  // retired, *id is updated). Cannot fail once the stash has a page.
+  char* make_writable(PageId* id, PageStash& stash);
+
+  // --- records ----------------------------------------------------------------------------------
+  // Contiguous record space, one range a record: see record_space.h for the calls.
+  class RecordSpace& records();
+
+  // --- snapshots and checkpoints ----------------------------------------------------------------
+  Snapshot begin_snapshot();
+  // Step 1, under the store's commit gate: captures the space tables and bumps the generation.
+  // Step 2, without it: writes, syncs, publishes the meta page. Only one checkpoint at a time.
+  class Checkpoint* begin_checkpoint(const CheckpointImage& image);
+  Status finish_checkpoint(class Checkpoint* checkpoint);
+  // Log positions before this are needed by no durable checkpoint.
+  LogPosition oldest_needed_position() const;
+  // Bytes retired since the last checkpoint began: a trigger for the next one.
+  std::uint64_t retired_since_checkpoint_bytes() const;
+  std::uint64_t dirty_since_checkpoint_bytes() const;
+
+  // --- reports ----------------------------------------------------------------------------------
+  SpaceUse space_use() const;
+  // After a failed write or sync: every later change fails with this.
+  Status health() const;
+  const std::string& path() const;
+  // Gives memory of cold, clean ranges back until the budget holds; called by background work.
+  void trim_memory();
+
+  // Verifies the space tables against the set of pages and record ranges in use, which the caller
+  // collects by walking every structure of the current state: each is used exactly once and
+  // nothing else is marked as used. Requires that nobody writes. Errors are appended.
+  class SpaceCheck* begin_check();
+  void check_page(SpaceCheck* check, PageId id, std::string_view what);
+  void check_record(SpaceCheck* check, RecordLocation location, std::size_t size_bytes,
+                    std::string_view what);
+  void finish_check(SpaceCheck* check, std::vector<std::string>* errors);
+
+ private:
+  friend class Snapshot;
+  friend class PageStash;
+  friend class RecordSpace;
+  Pager();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace multifora

@@ -1,0 +1,106 @@
+// Record space: where document bytes live. A record is a contiguous range in the data file with a
+// 16-byte header; ranges are multiples of kRecordUnit; published bytes never change.
+//
+//   record at byte offset location * kRecordUnit
+//   0   4  size_bytes of the payload (u32)
+//   4   4  collection id (u32)
+//   8   8  XXH3-64 of the payload, seeded with the record id
+//   16  n  payload
+//
+// The record id is not stored: the seed of the hash proves that the record belongs to it.
+// Each record chunk has a bitmap page, one bit a unit. A collection writes into chunks of its own
+// once it is larger than kSharedChunkBytesMax; small collections share chunks. A record larger than
+// a chunk takes a run of adjacent ones.
+//
+// Threads: allocate/publish from the thread that holds the collection's exclusive lock; several
+// collections at once. retire likewise. Reads from anywhere.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/bytes.h"
+#include "core/base/status.h"
+#include "core/storage/pager.h"
+#include "core/storage/types.h"
+
+namespace multifora {
+
+inline constexpr std::size_t kRecordHeaderSize = 16;
+inline constexpr std::size_t kSharedChunkBytesMax = 256 * 1024;
+
+// Units that a payload of `size_bytes` takes, header included.
+constexpr std::uint64_t record_units(std::size_t size_bytes) {
+  return (size_bytes + kRecordHeaderSize + kRecordUnit - 1) / kRecordUnit;
+}
+
+// A collection's own allocation state (the chunks it fills and refills). In memory only.
+class RecordAllocator;
+
+// A range that one writer holds and has not yet published; given back if it is destroyed unpublished.
+class RecordReservation {
+ public:
+  RecordReservation() = default;
+  RecordReservation(RecordReservation&& other) noexcept;
+  RecordReservation& operator=(RecordReservation&& other) noexcept;
+  ~RecordReservation();
+  RecordLocation location() const { return location_; }
+
+ private:
+  friend class RecordSpace;
+  RecordSpace* space_ = nullptr;
+  RecordLocation location_ = 0;
+  std::uint64_t units_ = 0;
+};
+
+class RecordSpace {
+ public:
+  // `data_bytes`: the collection's size at open, to choose shared or own chunks.
+  std::unique_ptr<RecordAllocator> make_allocator(CollectionId collection, std::uint64_t data_bytes);
+
+  // Finds space for a payload of `size_bytes` and makes the bitmap pages that it needs writable, so
+  // that publish cannot fail. OutOfDiskSpace otherwise.
+  Result<RecordReservation> reserve(RecordAllocator& allocator, PageStash& stash,
+                                    std::size_t size_bytes);
+  // Writes header and payload (a failed write turns the pager read-only) and marks the range used.
+  Status publish(RecordReservation reservation, RecordId id, CollectionId collection, Bytes payload,
+                 PageStash& stash);
+
+  // Pages that retire() may need in the stash.
+  static constexpr std::size_t kRetirePages = 18;
+  // The record is no longer part of the current state. Cannot fail once the stash is ensured.
+  void retire(RecordLocation location, std::size_t size_bytes, PageStash& stash);
+
+  // The payload, without looking at its hash. Lives while the collection's lock or a snapshot that
+  // sees it is held. DataCorruptionDetected where the header is impossible.
+  Result<Bytes> peek(RecordLocation location, CollectionId collection) const;
+  // The payload, its hash checked against `id`; DataCorruptionDetected where it is wrong.
+  Result<Bytes> read(RecordLocation location, RecordId id, CollectionId collection) const;
+  // Asks the processor for the record's first cache lines.
+  void prefetch(RecordLocation location) const;
+
+  // Chunks mostly dead, best first: the store moves what lives in them. `visit` is called for each
+  // live record's location; the caller finds out whether the record map still points there.
+  struct Sparse {
+    std::uint64_t chunk = 0;
+    CollectionId collection = 0;
+    double live_fraction = 0;
+  };
+  std::vector<Sparse> sparse_chunks(CollectionId collection, double live_fraction_max,
+                                    std::size_t count_max) const;
+  Status visit_chunk(std::uint64_t chunk,
+                     const std::function<void(RecordLocation, CollectionId, Bytes)>& visit) const;
+  // Stops allocation from `chunk`, so that it empties.
+  void quarantine(RecordAllocator& allocator, std::uint64_t chunk);
+
+ private:
+  friend class Pager;
+  friend class RecordReservation;
+  explicit RecordSpace(Pager& pager);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+
+ public:
+  ~RecordSpace();
+};
+
+}  // namespace multifora

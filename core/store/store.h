@@ -1,0 +1,188 @@
+// The store: databases, the catalog, collections, their locks, the log of their changes, recovery
+// and checkpoints. The one object that commands work on.
+//
+// Lock order: catalog -> collection (in id order where there are several) -> log. A command holds
+// either nothing, one collection (shared or exclusive), or the catalog exclusively (DDL, which then
+// takes the collections that it changes).
+//
+// Threads: every call from any thread. What it returns belongs to the calling thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/clock.h"
+#include "core/base/file.h"
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/bson/view.h"
+#include "core/storage/types.h"
+#include "core/store/collection.h"
+
+namespace multifora {
+
+class PluginHost;
+class Interrupt;
+class Pager;
+class Wal;
+
+struct StoreOptions {
+  std::string path;                              // directory; created where absent
+  std::string log_codec = "none";                // for large log blocks
+  std::uint64_t checkpoint_log_bytes = 256u << 20;  // checkpoint when the log has grown by this
+  std::int64_t checkpoint_interval_ms = 60'000;  // and when dirty for this long
+  std::uint64_t memory_budget_bytes = 0;         // resident data pages; 0: a quarter of RAM
+  std::uint32_t cohort_wait_us = 150;
+  bool read_only = false;
+};
+
+struct OpenReport {
+  std::int64_t open_ms = 0;
+  std::uint64_t recovered_batches = 0;
+  std::uint64_t truncated_log_bytes = 0;
+  bool created = false;
+};
+
+struct IndexBuildResult {
+  std::int32_t indexes_before = 0;
+  std::int32_t indexes_after = 0;
+  bool created_collection = false;
+  bool all_existed = false;
+  LogPosition position = 0;
+};
+
+struct StoreStats {
+  std::uint64_t collections = 0, indexes = 0, views = 0;
+  std::uint64_t data_file_bytes = 0, data_free_bytes = 0, data_allocated_bytes = 0;
+  std::uint64_t log_live_bytes = 0, log_allocated_bytes = 0;
+  std::uint64_t checkpoints = 0;
+};
+
+// Where a namespace string splits; db empty for a malformed one.
+struct Namespace {
+  std::string_view db, collection;
+  static Namespace split(std::string_view ns);
+};
+// InvalidNamespace (73) by MongoDB's rules.
+Status check_database_name(std::string_view db);
+Status check_collection_name(std::string_view collection);
+
+// Appends `document` to `out` as a document whose first field is _id: moved to the front, or a new
+// ObjectId where absent. InvalidIdField / BadValue for an _id that is an array, undefined or a regex.
+Result<DocumentView> ensure_id(DocumentView document, Buffer& out);
+
+class Store {
+ public:
+  // Opens or creates the database at options.path. Constant time in the size of the data; replays the
+  // log's tail. Errors name what to do: a lock held elsewhere, a codec or index kind not loaded, a
+  // newer format, damage.
+  static Result<std::unique_ptr<Store>> open(const StoreOptions& options, PluginHost& host,
+                                             FileSystem& files, OpenReport* report);
+  // Waits for running work, checkpoints, empties the log. Call close() to learn of failures.
+  ~Store();
+  Status close();
+
+  // --- reading ----------------------------------------------------------------------------------
+  // A live view under the collection's shared lock. Null: no such collection. A view-collection
+  // (info().is_view) has no records.
+  Result<std::unique_ptr<CollectionView>> read(std::string_view ns);
+  // By id, for cursors between commands; QueryPlanKilled (175) where it was dropped.
+  Result<std::unique_ptr<CollectionView>> read(CollectionId id);
+  // The description alone, no lock kept. Null: none.
+  std::shared_ptr<const CollectionInfo> info(std::string_view ns) const;
+
+  // --- writing ----------------------------------------------------------------------------------
+  // Takes the exclusive lock. `create`: makes a missing collection (implicit creation), otherwise the
+  // result is null for one. CommandNotSupportedOnView (166) for a view.
+  Result<std::unique_ptr<CollectionWriter>> write(std::string_view ns, bool create);
+  // The stored result of an earlier statement with these ids. TransactionTooOld (225) where txn_number
+  // is older than the newest one seen of that session.
+  Result<std::optional<OwnedDocument>> retried_result(const StatementId& id) const;
+
+  // --- the catalog ------------------------------------------------------------------------------
+  // Options as in the `create` command, already checked by the command against MongoDB's rules.
+  // NamespaceExists (48) where a different one exists; OK and position 0 for an identical one.
+  Result<LogPosition> create_collection(std::string_view ns, DocumentView options);
+  Result<LogPosition> drop_collection(std::string_view ns);  // NamespaceNotFound
+  Result<LogPosition> drop_database(std::string_view db);    // position 0: there was none
+  Result<LogPosition> rename_collection(std::string_view from, std::string_view to, bool drop_target);
+  // Replaces the options of a collection or view (collMod).
+  Result<LogPosition> set_collection_options(std::string_view ns, DocumentView options);
+
+  // `specs`: as in createIndexes. Builds without blocking writers; all or none of them.
+  // `interrupt` cancels; progress goes to the log and to index_builds().
+  Result<IndexBuildResult> create_indexes(std::string_view ns, const std::vector<DocumentView>& specs,
+                                          Interrupt& interrupt);
+  Result<LogPosition> drop_index(std::string_view ns, std::string_view name);  // IndexNotFound
+  // Changes a property of an index spec that needs no rebuild (hidden, expireAfterSeconds,
+  // prepareUnique, unique). `spec` is the whole new one.
+  Result<LogPosition> set_index_spec(std::string_view ns, std::string_view name, DocumentView spec);
+
+  std::vector<std::string> database_names() const;  // sorted; those that have a collection or view
+  std::vector<std::shared_ptr<const CollectionInfo>> collections(std::string_view db) const;  // by name
+  // Index specs as listIndexes shows them.
+  Result<std::vector<OwnedDocument>> index_specs(std::string_view ns) const;
+  struct BuildProgress {
+    std::string ns, index;
+    std::uint64_t done = 0, total = 0;
+  };
+  std::vector<BuildProgress> index_builds() const;
+
+  // --- durability -------------------------------------------------------------------------------
+  // See Wal::when_durable.
+  void when_durable(LogPosition position, std::function<void(const Status&)> callback,
+                    bool allow_lead = true);
+  Status wait_durable(LogPosition position);
+  LogPosition last_position() const;     // cluster time
+  LogPosition durable_position() const;
+  Status checkpoint();                   // now; returns when it is durable
+  // Not OK: read-only after a failed write or sync, with what to do.
+  Status health() const;
+
+  // --- reports ----------------------------------------------------------------------------------
+  StoreStats stats() const;
+  struct CollectionStats {
+    std::uint64_t count = 0, data_bytes = 0, storage_bytes = 0, free_bytes = 0;
+    struct IndexSize {
+      std::string name;
+      std::uint64_t size_bytes = 0, entries = 0;
+    };
+    std::vector<IndexSize> indexes;
+  };
+  Result<CollectionStats> collection_stats(std::string_view ns) const;
+  // Walks a collection: every record's hash and BSON, every index entry against its record and the
+  // reverse. `full` also checks index structure. Errors and counts in the result.
+  struct ValidateReport {
+    std::uint64_t records = 0, invalid_documents = 0;
+    struct IndexReport {
+      std::string name;
+      std::uint64_t keys = 0;
+      bool valid = true;
+    };
+    std::vector<IndexReport> indexes;
+    std::vector<std::string> errors;
+  };
+  Result<ValidateReport> validate(std::string_view ns, bool full, Interrupt& interrupt) const;
+  // The whole file: every page and record reachable or free exactly once, every collection valid.
+  // Stops writers meanwhile. Empty: clean.
+  std::vector<std::string> check();
+
+  PluginHost& host() const;
+  Clock& clock() const;
+  LogSink& log() const;
+  const std::string& path() const;
+  // For spilling queries and index builds: a directory emptied at open.
+  const std::string& temp_directory() const;
+
+ private:
+  Store();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace multifora
