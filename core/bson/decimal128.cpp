@@ -22,6 +22,7 @@ namespace {
 __extension__ using Uint128 = unsigned __int128;
 
 constexpr int kExponentBias = 6176;
+constexpr int kExponentMax = 6111;
 constexpr int kDigitsMax = 34;
 constexpr int kDoubleDigits = 15;
 
@@ -97,7 +98,7 @@ std::string digits_of(Uint128 coefficient) {
 
 // 10^exponent, for quantize().
 Decimal128 power_of_ten(int exponent) {
-  exponent = std::clamp(exponent, -kExponentBias, 6111);
+  exponent = std::clamp(exponent, -kExponentBias, kExponentMax);
   return {1, static_cast<std::uint64_t>(exponent + kExponentBias) << 49};
 }
 
@@ -370,6 +371,21 @@ int Decimal128::compare(double other) const {
   const int order = compare(floor);
   if ((flags & kInexact) == 0) return order;
   return order <= 0 ? -1 : 1;
+}
+
+Decimal128 Decimal128::normalized() const {
+  if (is_nan()) return nan();
+  if (is_infinite()) return infinity(is_negative());
+  Parts parts = parts_of(*this);
+  if (parts.coefficient == 0) return zero();
+  while (parts.coefficient % 10 == 0 && parts.exponent < kExponentMax) {
+    parts.coefficient /= 10;
+    ++parts.exponent;
+  }
+  const std::uint64_t sign = high_ & 1ull << 63;
+  const auto biased = static_cast<std::uint64_t>(parts.exponent + kExponentBias);
+  return {static_cast<std::uint64_t>(parts.coefficient),
+          sign | biased << 49 | static_cast<std::uint64_t>(parts.coefficient >> 64)};
 }
 
 int Decimal128::compare(std::int64_t other) const { return compare(Decimal128(other)); }

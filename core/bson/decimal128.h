@@ -1,5 +1,8 @@
 // IEEE 754-2008 decimal128 (BID encoding, as BSON stores it): a thin value over Intel's decimal
-// library. Thread-safe: rounding mode and status flags are passed, never global.
+// library. Thread-safe: rounding mode and status flags are passed, never global. Where a function
+// takes `flags`, bits are added to *flags (never cleared); null means that nobody asks.
+// Arithmetic rounds ties to even. Encodings that are not canonical (a coefficient above 10^34 - 1)
+// mean zero.
 #pragma once
 
 #include <cstdint>
@@ -23,15 +26,18 @@ class Decimal128 {
   };
   enum class Round { kTiesToEven, kDown, kUp, kTowardZero, kTiesToAway };
 
-  constexpr Decimal128() = default;  // +0E+0... see zero()
+  constexpr Decimal128() = default;  // 0E0
   constexpr Decimal128(std::uint64_t low, std::uint64_t high) : low_(low), high_(high) {}
   explicit Decimal128(std::int32_t value);
   explicit Decimal128(std::int64_t value);
   // Exact expansion of the double rounded to 34 digits.
   static Decimal128 from_double_34(double value);
-  // As MongoDB converts (15 significant digits, trailing zeros kept).
+  // As MongoDB converts (15 significant digits, trailing zeros kept: 1.1 is 1.10000000000000). Zero
+  // is 0 and keeps its sign.
   static Decimal128 from_double(double value);
-  // Parses "1.5E3", "NaN", "Infinity" ...; BadValue on anything else.
+  // Parses "1.5E3", "NaN", "Infinity", "-inf" ... (letters of any case, no spaces), rounding to 34
+  // digits (kInexact), to infinity (kOverflow) or towards zero (kUnderflow); BadValue on anything
+  // else.
   static Result<Decimal128> parse(std::string_view text, std::uint32_t* flags = nullptr);
 
   static Decimal128 zero();  // 0E0
@@ -81,6 +87,9 @@ class Decimal128 {
   // Exact comparisons with the binary types, same conventions.
   int compare(double other) const;
   int compare(std::int64_t other) const;
+  // The one of this value's forms (1.0, 1, 10E-1 ...) whose coefficient has the fewest digits; zero
+  // is 0E0 whatever its sign, a NaN is nan().
+  Decimal128 normalized() const;
   // Same bits.
   bool identical(Decimal128 other) const { return low_ == other.low_ && high_ == other.high_; }
 

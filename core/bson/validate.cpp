@@ -250,12 +250,15 @@ Status size_failure(std::int32_t stated, std::size_t available) {
 Result<DocumentView> validate_sized(Bytes bytes, const ValidateOptions& options, bool exact) {
   if (bytes.size() < kDocumentBytesMin) return fail(size_failure(0, bytes.size()));
   const auto stated = load_le<std::int32_t>(bytes.data());
-  const auto size = static_cast<std::size_t>(static_cast<std::uint32_t>(stated));
-  if (stated > 0 && size > options.size_bytes_max)
+  if (stated < static_cast<std::int32_t>(kDocumentBytesMin))
+    return fail(size_failure(stated, bytes.size()));
+  const auto size = static_cast<std::size_t>(stated);
+  if (size > options.size_bytes_max)
     return fail(ErrorCode::kBSONObjectTooLarge,
-                "BSONObj size: " + std::to_string(size) + " is invalid. Size must be between 0 and " +
+                "BSONObj size: " + std::to_string(size) +
+                    " is invalid. Size must be between 0 and " +
                     std::to_string(options.size_bytes_max));
-  if (size < kDocumentBytesMin || size > bytes.size() || (exact && size != bytes.size()))
+  if (size > bytes.size() || (exact && size != bytes.size()))
     return fail(size_failure(stated, bytes.size()));
   MULTIFORA_TRY_R(Validator(bytes, options).run(size));
   return DocumentView::assume_valid(bytes);
