@@ -7,8 +7,8 @@ namespace multifora {
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 }
 
-#define MULTIFORA_ASSERT(expression)                                                     \
-  ((expression) ? static_cast<void>(0)                                                   \
+#define MULTIFORA_ASSERT(expression)   \
+  ((expression) ? static_cast<void>(0) \
                 : ::multifora::assertion_failed(#expression, __FILE__, __LINE__))
 
 #ifndef NDEBUG

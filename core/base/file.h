@@ -55,7 +55,8 @@ class FileSystem {
 
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
   virtual Status create_directory(const std::string& path) = 0;  // parents too; OK if it exists
-  virtual Result<std::vector<std::string>> list(const std::string& path) const = 0;  // names, sorted
+  virtual Result<std::vector<std::string>> list(
+      const std::string& path) const = 0;  // names, sorted
   virtual bool exists(const std::string& path) const = 0;
   virtual Status remove(const std::string& path) = 0;
   virtual Status rename(const std::string& from, const std::string& to) = 0;

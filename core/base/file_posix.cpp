@@ -142,9 +142,8 @@ Status PosixFile::truncate(std::uint64_t size) {
 
 Status PosixFile::allocate(std::uint64_t offset, std::uint64_t size) {
   if (size == 0) return {};
-  const int result = retry([&] {
-    return ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(size));
-  });
+  const int result = retry(
+      [&] { return ::fallocate(fd_, 0, static_cast<off_t>(offset), static_cast<off_t>(size)); });
   if (result == 0) return {};
   if (errno == EOPNOTSUPP || errno == ENOSYS) return extend_with_zeros(offset, size);
   return failure("allocate", path_, errno);
@@ -299,14 +298,12 @@ Status PosixFileSystem::remove(const std::string& path) {
 }
 
 Status PosixFileSystem::rename(const std::string& from, const std::string& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0)
-    return failure("rename to " + to, from, errno);
+  if (::rename(from.c_str(), to.c_str()) != 0) return failure("rename to " + to, from, errno);
   return {};
 }
 
 Status PosixFileSystem::sync_directory(const std::string& path) {
-  const int fd =
-      retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int fd = retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) return failure("open", path, errno);
   const int result = retry([&] { return ::fsync(fd); });
   const int error = errno;

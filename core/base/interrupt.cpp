@@ -22,8 +22,7 @@ Status Interrupt::check_slow() {
     // Sticky, so that the next check() (which may not look at the clock) fails too. An earlier
     // kill keeps its reason.
     std::int32_t alive = 0;
-    killed_.compare_exchange_strong(alive,
-                                    static_cast<std::int32_t>(ErrorCode::kMaxTimeMSExpired));
+    killed_.compare_exchange_strong(alive, static_cast<std::int32_t>(ErrorCode::kMaxTimeMSExpired));
   }
   const std::int32_t killed = killed_.load();
   if (killed == 0) return {};

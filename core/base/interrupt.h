@@ -23,8 +23,7 @@ class Interrupt {
   // OK, or the reason to stop: MaxTimeMSExpired, Interrupted, InterruptedAtShutdown ...
   // Reads one atomic; looks at the clock every 64th call.
   Status check() {
-    if (killed_.load(std::memory_order_relaxed) != 0 ||
-        (deadline_us_ != 0 && (++polls_ & 63) == 0))
+    if (killed_.load(std::memory_order_relaxed) != 0 || (deadline_us_ != 0 && (++polls_ & 63) == 0))
       return check_slow();
     return {};
   }

@@ -9,7 +9,8 @@
 namespace multifora::limits {
 
 inline constexpr std::size_t kDocumentSizeMax = 16 * 1024 * 1024;
-// Replies and internal documents (e.g. a document and its envelope) may pass the user limit by this.
+// Replies and internal documents (e.g. a document and its envelope) may pass the user limit by
+// this.
 inline constexpr std::size_t kDocumentSizeSlack = 16 * 1024;
 inline constexpr std::size_t kMessageSizeMax = 48'000'000;
 inline constexpr std::size_t kWriteBatchCountMax = 100'000;

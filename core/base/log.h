@@ -22,7 +22,8 @@ class LogSink {
   virtual ~LogSink() = default;
   // Is it worth building an event of this level? Cheap.
   virtual bool wants(LogLevel level) const = 0;
-  // `component` is the layer: "storage", "store", "server", a plugin's name. Views live for the call.
+  // `component` is the layer: "storage", "store", "server", a plugin's name. Views live for the
+  // call.
   virtual void event(LogLevel level, std::string_view component, std::string_view message,
                      std::initializer_list<LogField> fields) = 0;
 };

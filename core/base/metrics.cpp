@@ -22,7 +22,9 @@ MetricsRegistry::Registration& MetricsRegistry::Registration::operator=(
   return *this;
 }
 
-MetricsRegistry::Registration::~Registration() { release(); }
+MetricsRegistry::Registration::~Registration() {
+  release();
+}
 
 void MetricsRegistry::Registration::release() {
   if (registry_ != nullptr) std::exchange(registry_, nullptr)->remove(key_);

@@ -5,7 +5,8 @@
 // ("wal_bytes_total", "connections_current"); labels are pairs such as {"command", "find"}.
 // Ask for a metric once, keep the reference: it lives as long as the registry, and updating it is
 // one relaxed atomic operation from any thread. Registration and for_each take a lock.
-// Asking twice gives the same object; asking for the same name as another kind is a bug (assertion).
+// Asking twice gives the same object; asking for the same name as another kind is a bug
+// (assertion).
 #pragma once
 
 #include <atomic>

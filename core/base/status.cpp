@@ -21,9 +21,13 @@ Status& Status::operator=(const Status& other) {
   return *this;
 }
 
-const std::string& Status::message() const noexcept { return rep_ ? rep_->message : kEmpty; }
+const std::string& Status::message() const noexcept {
+  return rep_ ? rep_->message : kEmpty;
+}
 
-const std::string& Status::extra() const noexcept { return rep_ ? rep_->extra : kEmpty; }
+const std::string& Status::extra() const noexcept {
+  return rep_ ? rep_->extra : kEmpty;
+}
 
 Status Status::with_extra(std::string bson) && {
   MULTIFORA_ASSERT(rep_ != nullptr);

@@ -62,19 +62,17 @@ inline std::unexpected<Status> fail(Status status) {
 }  // namespace multifora
 
 // Returns the Status of `expression` from the enclosing function (which returns Status) unless OK.
-#define MULTIFORA_TRY(expression)                              \
-  do {                                                         \
-    if (::multifora::Status multifora_status_ = (expression);  \
-        !multifora_status_.ok())                               \
-      return multifora_status_;                                \
+#define MULTIFORA_TRY(expression)                                                      \
+  do {                                                                                 \
+    if (::multifora::Status multifora_status_ = (expression); !multifora_status_.ok()) \
+      return multifora_status_;                                                        \
   } while (false)
 
 // The same in a function that returns Result<T>.
-#define MULTIFORA_TRY_R(expression)                                     \
-  do {                                                                  \
-    if (::multifora::Status multifora_status_ = (expression);           \
-        !multifora_status_.ok())                                        \
-      return ::multifora::fail(std::move(multifora_status_));           \
+#define MULTIFORA_TRY_R(expression)                                                    \
+  do {                                                                                 \
+    if (::multifora::Status multifora_status_ = (expression); !multifora_status_.ok()) \
+      return ::multifora::fail(std::move(multifora_status_));                          \
   } while (false)
 
 #define MULTIFORA_CONCAT2(a, b) a##b
@@ -91,7 +89,7 @@ inline std::unexpected<Status> fail(Status status) {
 // `MULTIFORA_ASSIGN_R(auto x, f())` in a function that returns Result<U>.
 #define MULTIFORA_ASSIGN_R(lhs, expression) \
   MULTIFORA_ASSIGN_R_IMPL(MULTIFORA_CONCAT(multifora_result_, __LINE__), lhs, expression)
-#define MULTIFORA_ASSIGN_R_IMPL(tmp, lhs, expression)             \
-  auto tmp = (expression);                                        \
-  if (!tmp) return ::multifora::fail(std::move(tmp).error());     \
+#define MULTIFORA_ASSIGN_R_IMPL(tmp, lhs, expression)         \
+  auto tmp = (expression);                                    \
+  if (!tmp) return ::multifora::fail(std::move(tmp).error()); \
   lhs = std::move(*tmp)

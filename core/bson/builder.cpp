@@ -16,7 +16,9 @@ void append_text(Buffer& out, std::string_view text) {
 
 // ---- DocumentBuilder ----
 
-DocumentBuilder::DocumentBuilder() : out_(&own_), start_(0) { own_.assign(4, '\0'); }
+DocumentBuilder::DocumentBuilder() : out_(&own_), start_(0) {
+  own_.assign(4, '\0');
+}
 
 DocumentBuilder::DocumentBuilder(Buffer* append_to) : out_(append_to), start_(append_to->size()) {
   out_->append(4, '\0');
@@ -127,8 +129,7 @@ DocumentBuilder& DocumentBuilder::append_date_ms(std::string_view name, std::int
   return *this;
 }
 
-DocumentBuilder& DocumentBuilder::append_timestamp(std::string_view name,
-                                                   std::uint64_t timestamp) {
+DocumentBuilder& DocumentBuilder::append_timestamp(std::string_view name, std::uint64_t timestamp) {
   begin(BsonType::kTimestamp, name);
   append_le(*out_, timestamp);
   return *this;
@@ -198,7 +199,9 @@ ArrayBuilder DocumentBuilder::array(std::string_view name) {
   return ArrayBuilder(DocumentBuilder(out_));
 }
 
-std::size_t DocumentBuilder::size_bytes() const { return out_->size() - start_; }
+std::size_t DocumentBuilder::size_bytes() const {
+  return out_->size() - start_;
+}
 
 void DocumentBuilder::close() {
   if (!std::exchange(open_, false)) return;
@@ -218,7 +221,9 @@ ArrayBuilder::ArrayBuilder() = default;
 
 ArrayBuilder::ArrayBuilder(Buffer* append_to) : document_(append_to) {}
 
-ArrayBuilder ArrayBuilder::array() { return document_.array(next_name()); }
+ArrayBuilder ArrayBuilder::array() {
+  return document_.array(next_name());
+}
 
 std::string_view ArrayBuilder::next_name() {
   const auto [end, error] = std::to_chars(name_, name_ + sizeof name_, count_++);

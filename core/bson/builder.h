@@ -22,8 +22,8 @@ class ArrayBuilder;
 
 class DocumentBuilder {
  public:
-  DocumentBuilder();                              // owns its buffer
-  explicit DocumentBuilder(Buffer* append_to);    // appends a document at the end of *append_to
+  DocumentBuilder();                            // owns its buffer
+  explicit DocumentBuilder(Buffer* append_to);  // appends a document at the end of *append_to
   DocumentBuilder(DocumentBuilder&& other) noexcept;
   DocumentBuilder(const DocumentBuilder&) = delete;
   DocumentBuilder& operator=(DocumentBuilder&&) = delete;
@@ -47,7 +47,9 @@ class DocumentBuilder {
   DocumentBuilder& append(std::string_view name, ObjectId value);
   DocumentBuilder& append(std::string_view name, Decimal128 value);
   DocumentBuilder& append(std::string_view name, ValueView value);
-  DocumentBuilder& append(const Element& element) { return append(element.name(), element.value()); }
+  DocumentBuilder& append(const Element& element) {
+    return append(element.name(), element.value());
+  }
   DocumentBuilder& append_array(std::string_view name, DocumentView array);
   DocumentBuilder& append_null(std::string_view name);
   DocumentBuilder& append_undefined(std::string_view name);

@@ -184,8 +184,7 @@ int compare_values(const ValueView& a, const ValueView& b, const Collator* colla
   return compare_in_bracket(a, b, collator);
 }
 
-int compare_documents(DocumentView a, DocumentView b, const Collator* collator,
-                      bool ignore_names) {
+int compare_documents(DocumentView a, DocumentView b, const Collator* collator, bool ignore_names) {
   auto x = a.begin();
   auto y = b.begin();
   for (; x != a.end() && y != b.end(); ++x, ++y) {

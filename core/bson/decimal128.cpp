@@ -45,7 +45,9 @@ BID_UINT128 bid(Decimal128 value) {
   return result;
 }
 
-Decimal128 decimal(BID_UINT128 value) { return {value.w[0], value.w[1]}; }
+Decimal128 decimal(BID_UINT128 value) {
+  return {value.w[0], value.w[1]};
+}
 
 // Intel's functions take a place for their flags always; ours only where the caller wants them.
 class FlagsOut {
@@ -132,8 +134,10 @@ class NumberParser {
     if (!any) return false;
     if ((eat('e') || eat('E')) && !parse_exponent()) return false;
     if (at_ != text_.size()) return false;
-    if (dropped_nonzero_) out->digits = digits_ + '1';
-    else out->digits = digits_.empty() ? "0" : digits_;
+    if (dropped_nonzero_)
+      out->digits = digits_ + '1';
+    else
+      out->digits = digits_.empty() ? "0" : digits_;
     // The digit for the rest stands one place to the right of the last that was kept.
     out->exponent = exponent_ - (dropped_nonzero_ ? 1 : 0);
     return true;
@@ -200,8 +204,7 @@ Decimal128 Decimal128::from_double(double value) {
   const Decimal128 wide = from_double_34(value);
   if (!wide.is_finite() || wide.is_zero()) return wide;
   const Parts parts = parts_of(wide);
-  const int leading =
-      parts.exponent + static_cast<int>(digits_of(parts.coefficient).size()) - 1;
+  const int leading = parts.exponent + static_cast<int>(digits_of(parts.coefficient).size()) - 1;
   const Decimal128 rounded = wide.quantize(power_of_ten(leading - (kDoubleDigits - 1)));
   // 9.999... may have become 10.00...: one digit too many.
   if (digits_of(parts_of(rounded).coefficient).size() == kDoubleDigits) return rounded;
@@ -228,8 +231,12 @@ Result<Decimal128> Decimal128::parse(std::string_view text, std::uint32_t* flags
   return decimal(bid128_from_string(plain.data(), BID_ROUNDING_TO_NEAREST, FlagsOut(flags)));
 }
 
-Decimal128 Decimal128::zero() { return {}; }
-Decimal128 Decimal128::nan() { return {0, 0x7c00000000000000ull}; }
+Decimal128 Decimal128::zero() {
+  return {};
+}
+Decimal128 Decimal128::nan() {
+  return {0, 0x7c00000000000000ull};
+}
 Decimal128 Decimal128::infinity(bool negative) {
   return {0, negative ? 0xf800000000000000ull : 0x7800000000000000ull};
 }
@@ -255,10 +262,18 @@ std::string Decimal128::to_string() const {
 
 // ---- Predicates ----
 
-bool Decimal128::is_nan() const { return (high_ >> 58 & 0x1f) == 0x1f; }
-bool Decimal128::is_infinite() const { return (high_ >> 58 & 0x1f) == 0x1e; }
-bool Decimal128::is_negative() const { return high_ >> 63 != 0; }
-bool Decimal128::is_zero() const { return is_finite() && parts_of(*this).coefficient == 0; }
+bool Decimal128::is_nan() const {
+  return (high_ >> 58 & 0x1f) == 0x1f;
+}
+bool Decimal128::is_infinite() const {
+  return (high_ >> 58 & 0x1f) == 0x1e;
+}
+bool Decimal128::is_negative() const {
+  return high_ >> 63 != 0;
+}
+bool Decimal128::is_zero() const {
+  return is_finite() && parts_of(*this).coefficient == 0;
+}
 
 // ---- Arithmetic ----
 
@@ -282,8 +297,12 @@ Decimal128 Decimal128::modulo(Decimal128 other, std::uint32_t* flags) const {
   return decimal(bid128_fmod(bid(*this), bid(other), FlagsOut(flags)));
 }
 
-Decimal128 Decimal128::negate() const { return {low_, high_ ^ 1ull << 63}; }
-Decimal128 Decimal128::abs() const { return {low_, high_ & ~(1ull << 63)}; }
+Decimal128 Decimal128::negate() const {
+  return {low_, high_ ^ 1ull << 63};
+}
+Decimal128 Decimal128::abs() const {
+  return {low_, high_ & ~(1ull << 63)};
+}
 
 Decimal128 Decimal128::square_root(std::uint32_t* flags) const {
   return decimal(bid128_sqrt(bid(*this), BID_ROUNDING_TO_NEAREST, FlagsOut(flags)));
@@ -302,15 +321,14 @@ Decimal128 Decimal128::log10() const {
 }
 
 Decimal128 Decimal128::power(Decimal128 exponent, std::uint32_t* flags) const {
-  return decimal(
-      bid128_pow(bid(*this), bid(exponent), BID_ROUNDING_TO_NEAREST, FlagsOut(flags)));
+  return decimal(bid128_pow(bid(*this), bid(exponent), BID_ROUNDING_TO_NEAREST, FlagsOut(flags)));
 }
 
 Decimal128 Decimal128::trig(Trig function) const {
   using Function = BID_UINT128 (*)(BID_UINT128, _IDEC_round, _IDEC_flags*);
-  static constexpr Function kFunctions[] = {
-      bid128_sin,  bid128_cos,  bid128_tan,  bid128_asin,  bid128_acos,  bid128_atan,
-      bid128_sinh, bid128_cosh, bid128_tanh, bid128_asinh, bid128_acosh, bid128_atanh};
+  static constexpr Function kFunctions[] = {bid128_sin,  bid128_cos,   bid128_tan,   bid128_asin,
+                                            bid128_acos, bid128_atan,  bid128_sinh,  bid128_cosh,
+                                            bid128_tanh, bid128_asinh, bid128_acosh, bid128_atanh};
   return decimal(kFunctions[static_cast<int>(function)](bid(*this), BID_ROUNDING_TO_NEAREST,
                                                         FlagsOut(nullptr)));
 }
@@ -320,8 +338,8 @@ Decimal128 Decimal128::atan2(Decimal128 x) const {
 }
 
 Decimal128 Decimal128::quantize(Decimal128 reference, Round mode, std::uint32_t* flags) const {
-  return decimal(bid128_quantize(bid(*this), bid(reference), static_cast<_IDEC_round>(mode),
-                                 FlagsOut(flags)));
+  return decimal(
+      bid128_quantize(bid(*this), bid(reference), static_cast<_IDEC_round>(mode), FlagsOut(flags)));
 }
 
 Decimal128 Decimal128::round_to_integral(Round mode) const {
@@ -354,7 +372,8 @@ double Decimal128::to_double(std::uint32_t* flags, Round mode) const {
 // ---- Order ----
 
 int Decimal128::compare(Decimal128 other) const {
-  if (is_nan() || other.is_nan()) return static_cast<int>(other.is_nan()) - static_cast<int>(is_nan());
+  if (is_nan() || other.is_nan())
+    return static_cast<int>(other.is_nan()) - static_cast<int>(is_nan());
   const BID_UINT128 a = bid(*this);
   const BID_UINT128 b = bid(other);
   if (bid128_quiet_less(a, b, FlagsOut(nullptr))) return -1;
@@ -366,8 +385,7 @@ int Decimal128::compare(double other) const {
   // The largest decimal that is not above `other`. Where it is not `other` itself, no decimal lies
   // between the two, so that its neighbours decide.
   std::uint32_t flags = 0;
-  const Decimal128 floor =
-      decimal(binary64_to_bid128(other, BID_ROUNDING_DOWN, FlagsOut(&flags)));
+  const Decimal128 floor = decimal(binary64_to_bid128(other, BID_ROUNDING_DOWN, FlagsOut(&flags)));
   const int order = compare(floor);
   if ((flags & kInexact) == 0) return order;
   return order <= 0 ? -1 : 1;
@@ -388,6 +406,8 @@ Decimal128 Decimal128::normalized() const {
           sign | biased << 49 | static_cast<std::uint64_t>(parts.coefficient >> 64)};
 }
 
-int Decimal128::compare(std::int64_t other) const { return compare(Decimal128(other)); }
+int Decimal128::compare(std::int64_t other) const {
+  return compare(Decimal128(other));
+}
 
 }  // namespace multifora

@@ -69,7 +69,20 @@ class Decimal128 {
   Decimal128 log10() const;
   Decimal128 power(Decimal128 exponent, std::uint32_t* flags = nullptr) const;
   // sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh, by name of the function.
-  enum class Trig { kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh, kAsinh, kAcosh, kAtanh };
+  enum class Trig {
+    kSin,
+    kCos,
+    kTan,
+    kAsin,
+    kAcos,
+    kAtan,
+    kSinh,
+    kCosh,
+    kTanh,
+    kAsinh,
+    kAcosh,
+    kAtanh
+  };
   Decimal128 trig(Trig function) const;
   Decimal128 atan2(Decimal128 x) const;  // this is y
   // Rounded to the exponent of `reference` (IEEE quantize).

@@ -71,6 +71,8 @@ std::string ObjectId::to_hex() const {
 }
 
 // Unsigned, as the drivers read it: such ids last until 2106.
-std::int64_t ObjectId::seconds() const { return load_be<std::uint32_t>(bytes.data()); }
+std::int64_t ObjectId::seconds() const {
+  return load_be<std::uint32_t>(bytes.data());
+}
 
 }  // namespace multifora

@@ -67,8 +67,7 @@ class Walker {
       if (value.type() == BsonType::kObject &&
           !enter_object(value.as_document(), next, way.into(index, true)))
         return false;
-      if (index == wanted && !enter_element(value, next + 1, way.into(index, false)))
-        return false;
+      if (index == wanted && !enter_element(value, next + 1, way.into(index, false))) return false;
       ++index;
     }
     return true;
@@ -123,8 +122,8 @@ ValueView value_at(DocumentView document, std::string_view dotted) {
   }
 }
 
-bool visit_path(DocumentView document, const FieldPath& path, bool expand_last,
-                PathVisitor visit, void* context) {
+bool visit_path(DocumentView document, const FieldPath& path, bool expand_last, PathVisitor visit,
+                void* context) {
   MULTIFORA_DASSERT(path.size() > 0);
   return Walker(path, expand_last, visit, context).enter_object(document, 0, {});
 }

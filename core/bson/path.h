@@ -1,17 +1,18 @@
-// Dotted field paths, and MongoDB's rules for walking them through arrays.
+// Dotted field paths, and MongoDB's rules for walking them through arrays. Nothing here allocates
+// but the FieldPath itself; a FieldPath is immutable, any thread may walk it. There are no errors:
+// every text is a path ("" is one empty part, "a..b" has an empty part in the middle).
 #pragma once
 
-#include <functional>
-#include <string>
+#include <cstdint>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "core/base/status.h"
 #include "core/bson/view.h"
 
 namespace multifora {
 
-// "a.b.0.c" split once. Components view the text that made them; keep it alive.
+// "a.b.0.c" split once. Parts view the text that made them; keep it alive.
 class FieldPath {
  public:
   FieldPath() = default;
@@ -34,23 +35,43 @@ ValueView value_at(DocumentView document, std::string_view dotted);
 
 // How a value was reached, for callers that treat arrays specially.
 struct PathHit {
-  ValueView value;              // missing() where the path ends before its last part
-  bool array_element = false;   // the value is an element of an array at the path's very end
-  bool through_array = false;   // an array was implicitly entered on the way
-  std::int64_t outer_index = -1;  // index in the first array implicitly entered, for positional $
+  ValueView value;             // missing() where the path ends before its last part
+  bool array_element = false;  // an element that expand_last took out of the array at the end
+  bool through_array = false;  // an array inside the path was implicitly entered
+  // Index in the outermost array that was entered on the way or expanded at the end (implicitly or
+  // by an index in the path), for positional $; -1 where there is none.
+  std::int64_t outer_index = -1;
 };
 
-// Calls visit(hit) for every value that `path` reaches, by the matcher's rules:
+// Calls visit(hit) for every value that `path` reaches, by the matcher's rules (seen from a real
+// server's replies, not only from the manual):
 //  - an object: follow the field; a missing field is visited as a missing value;
-//  - an array inside the path: each element that is an object is entered (implicitly), and where
-//    the next part is an array index also that element itself (explicitly);
-//    elements that are not objects contribute nothing;
+//  - neither object nor array, with parts left: a missing value is visited;
+//  - an array inside the path: each element that is an object is entered with the same rest of the
+//    path (implicitly; where it lacks the field, a missing value is visited), and where the next
+//    part is an array index the element of that index is taken with that part used up (explicitly;
+//    after the implicit visit of the same element). An element taken explicitly is followed by
+//    these same rules if it is an object or an array, and contributes nothing if it is neither and
+//    parts are left. Elements that are arrays are not entered implicitly;
 //  - an array at the end: with expand_last each element is visited (array_element) and then the
-//    array itself; without it only the array.
-// visit returns false to stop; so does this function then.
+//    array itself; without it only the array. Elements that are arrays are not expanded, nor is an
+//    array that the path's last part took explicitly out of another array ("a.0" of {a: [[1]]}
+//    visits [1] only).
+// Examples, with expand_last; "-" is a missing value:
+//   {a: [{b: 1}, {b: 2}, 3, [{b: 4}]]}   a.b     1, 2
+//   {a: [{b: 1}, {}]}                    a.b     1, -
+//   {a: [{b: [1, 2]}]}                   a.b     1, 2, [1, 2]
+//   {a: [5, {b: 4}]}                     a.1.b   - (element 1 has no "1"), 4
+//   {a: [5, [{b: 4}]]}                   a.1.b   4
+//   {a: {}}, {a: 1}, {a: null}, {}       a.b     -
+//   {a: []}, {a: [1, [2]]}               a.b     nothing at all
+//   {a: [1]}                             a.5     nothing at all
+// "Nothing at all" is not a missing value: such a document does not match {"a.b": null}, and does
+// match {"a.b": {$exists: false}}, which is the negation of $exists: true.
+// visit returns false to stop; so does this function then. Otherwise it returns true.
 using PathVisitor = bool (*)(void* context, const PathHit& hit);
-bool visit_path(DocumentView document, const FieldPath& path, bool expand_last,
-                PathVisitor visit, void* context);
+bool visit_path(DocumentView document, const FieldPath& path, bool expand_last, PathVisitor visit,
+                void* context);
 
 template <class F>
 bool visit_path(DocumentView document, const FieldPath& path, bool expand_last, F&& f) {

@@ -15,7 +15,9 @@ constexpr std::size_t kDocumentBytesMin = 5;
 constexpr std::uint64_t kHighBits = 0x8080808080808080ull;
 constexpr std::uint64_t kLowBits = 0x0101010101010101ull;
 
-bool is_continuation(unsigned char byte) { return (byte & 0xc0) == 0x80; }
+bool is_continuation(unsigned char byte) {
+  return (byte & 0xc0) == 0x80;
+}
 
 // Length of the well-formed sequence that starts at `p` with a byte above 0x7f; 0 for a wrong one:
 // overlong, a surrogate, above U+10FFFF, or cut off. (Unicode, table 3-7.)
@@ -163,8 +165,7 @@ class Validator {
   bool open() {
     if (room() < kDocumentBytesMin) return bad("a document is longer than its parent", at_);
     const auto size = load_le<std::uint32_t>(at_);
-    if (size < kDocumentBytesMin || size > room())
-      return bad("a document has a wrong length", at_);
+    if (size < kDocumentBytesMin || size > room()) return bad("a document has a wrong length", at_);
     if (depth_ >= depth_max_) {
       code_ = ErrorCode::kOverflow;
       return bad("documents are nested too deeply", at_);
@@ -254,10 +255,9 @@ Result<DocumentView> validate_sized(Bytes bytes, const ValidateOptions& options,
     return fail(size_failure(stated, bytes.size()));
   const auto size = static_cast<std::size_t>(stated);
   if (size > options.size_bytes_max)
-    return fail(ErrorCode::kBSONObjectTooLarge,
-                "BSONObj size: " + std::to_string(size) +
-                    " is invalid. Size must be between 0 and " +
-                    std::to_string(options.size_bytes_max));
+    return fail(ErrorCode::kBSONObjectTooLarge, "BSONObj size: " + std::to_string(size) +
+                                                    " is invalid. Size must be between 0 and " +
+                                                    std::to_string(options.size_bytes_max));
   if (size > bytes.size() || (exact && size != bytes.size()))
     return fail(size_failure(stated, bytes.size()));
   MULTIFORA_TRY_R(Validator(bytes, options).run(size));

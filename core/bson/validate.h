@@ -11,7 +11,7 @@ struct ValidateOptions {
   // Documents inside each other, the outermost counted. Default (and no more than)
   // limits::kNestingDepthParseMax.
   std::size_t depth_max;
-  bool require_utf8 = true;    // strings and names
+  bool require_utf8 = true;  // strings and names
   ValidateOptions();
 };
 

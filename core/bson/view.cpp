@@ -192,8 +192,7 @@ std::size_t DocumentView::count() const {
 OwnedDocument::OwnedDocument() : bytes_(kEmptyDocument, sizeof kEmptyDocument) {}
 
 OwnedDocument OwnedDocument::assume_valid(Buffer bytes) {
-  MULTIFORA_DASSERT(bytes.size() >= 5 &&
-                    load_le<std::uint32_t>(bytes.data()) == bytes.size());
+  MULTIFORA_DASSERT(bytes.size() >= 5 && load_le<std::uint32_t>(bytes.data()) == bytes.size());
   OwnedDocument document;
   document.bytes_ = std::move(bytes);
   return document;

@@ -66,9 +66,7 @@ class ValueView {
     return {data_ + 5, static_cast<std::size_t>(load_le<std::int32_t>(data_))};
   }
   std::string_view regex_pattern() const { return {data_}; }
-  std::string_view regex_options() const {
-    return {data_ + std::strlen(data_) + 1};
-  }
+  std::string_view regex_options() const { return {data_ + std::strlen(data_) + 1}; }
   std::string_view code_with_scope_code() const {
     return {data_ + 8, static_cast<std::size_t>(load_le<std::int32_t>(data_ + 4)) - 1};
   }
@@ -121,9 +119,7 @@ class DocumentView {
   static DocumentView assume_valid(Buffer&&) = delete;
 
   const char* data() const { return data_; }
-  std::size_t size_bytes() const {
-    return static_cast<std::size_t>(load_le<std::int32_t>(data_));
-  }
+  std::size_t size_bytes() const { return static_cast<std::size_t>(load_le<std::int32_t>(data_)); }
   Bytes bytes() const { return {data_, size_bytes()}; }
   bool empty() const { return size_bytes() <= 5; }
 
@@ -156,9 +152,9 @@ class DocumentView {
       const char* name = at_ + 1;
       const std::size_t length = std::strlen(name);
       const char* value = name + length + 1;
-      element_ = Element({name, length},
-                         ValueView(type, value,
-                                   static_cast<std::uint32_t>(bson_value_size(type, value))));
+      element_ =
+          Element({name, length},
+                  ValueView(type, value, static_cast<std::uint32_t>(bson_value_size(type, value))));
     }
     const char* at_ = nullptr;
     Element element_;
@@ -177,7 +173,9 @@ class DocumentView {
   const char* data_;
 };
 
-inline DocumentView ValueView::as_document() const { return DocumentView::assume_valid(data_); }
+inline DocumentView ValueView::as_document() const {
+  return DocumentView::assume_valid(data_);
+}
 inline DocumentView ValueView::code_with_scope_scope() const {
   return DocumentView::assume_valid(data_ + 8 + load_le<std::int32_t>(data_ + 4));
 }
