@@ -4,8 +4,8 @@
 // A key is the concatenation of its fields' encodings; a descending field's bytes are inverted.
 // Each field's encoding is self-delimiting, so the order of concatenations is the order of tuples.
 // Equal numbers of different types give equal keys; what is lost (the type, -0, a decimal's
-// trailing zeros) goes into the *type bits*, with which decode() returns the original value exactly.
-// Strings under a collator are encoded as sort keys and cannot be decoded.
+// trailing zeros) goes into the *type bits*, with which decode() returns the original value
+// exactly. Strings under a collator are encoded as sort keys and cannot be decoded.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ class KeyStringBuilder {
  public:
   // Appends one field. Missing encodes as null's position as MongoDB's indexes do only if the
   // caller passes a null value: this class encodes exactly what it is given (undefined for kEOO).
+  // The value's bytes must not be this builder's own.
   void append(const ValueView& value, bool descending = false, const Collator* collator = nullptr);
   // A byte that sorts before / after every value that could stand next in the key
   // (for exclusive and inclusive bounds on a prefix).
@@ -36,12 +37,15 @@ class KeyStringBuilder {
  private:
   friend class KeyStringEncoder;
   Buffer key_;
-  Buffer type_bits_;
-  std::uint32_t type_bits_pending_ = 0;  // zero bits not yet written
+  Buffer type_bits_;                   // ends with the byte that holds the last one bit
+  std::uint32_t type_bits_count_ = 0;  // bits so far, trailing zeros included
 };
 
-// Appends the fields of `key` to `out` with the given names ("" for each where names is empty).
-// `descending[i]` as at encoding. InternalError on bytes that no encoder wrote.
+// Appends the fields of `key` to `out` with the given names ("" for each field, as many as there
+// are, where names is empty). `descending[i]` as at encoding; ascending past its end. The key must
+// end with its last field. InternalError on bytes that no encoder wrote; `out` then holds the
+// fields before the mistake. Names of array elements are written anew ("0", "1", ...); missing
+// comes back as undefined.
 Status decode_key_string(Bytes key, Bytes type_bits, const std::vector<std::string_view>& names,
                          const std::vector<bool>& descending, DocumentBuilder& out);
 

@@ -44,12 +44,15 @@ enum Marker : std::uint8_t {
   kMaxKey = 0xf0,
 };
 
-constexpr bool is_number_marker(std::uint8_t m) { return m >= kNaN && m <= kPositiveLarge; }
+constexpr bool is_number_marker(std::uint8_t m) {
+  return m >= kNaN && m <= kPositiveLarge;
+}
 
 // The bracket that a value's marker belongs to.
 constexpr std::uint8_t bracket_of(std::uint8_t marker) {
   if (is_number_marker(marker)) return kNumber;
-  return marker == kTrue ? kFalse : marker;
+  if (marker == kTrue) return kFalse;
+  return marker;
 }
 
 // What the type bits say about a number (see key_string.cpp).

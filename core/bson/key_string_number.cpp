@@ -23,7 +23,9 @@ constexpr auto kPowersOf10 = [] {
   for (std::size_t i = 1; i < powers.size(); ++i) powers[i] = powers[i - 1] * 10;
   return powers;
 }();
-constexpr UInt128 power_of_10(int n) { return kPowersOf10[static_cast<std::size_t>(n)]; }
+constexpr UInt128 power_of_10(int n) {
+  return kPowersOf10[static_cast<std::size_t>(n)];
+}
 constexpr UInt128 kCoefficientEnd = power_of_10(kDigitsMax);
 
 int digit_count(UInt128 value) {
@@ -65,9 +67,7 @@ class NumberWriter {
   void marker(std::uint8_t positive, std::uint8_t negative) {
     out_.bytes[out_.size++] = static_cast<char>(negative_ ? negative : positive);
   }
-  void byte(std::uint8_t value) {
-    out_.bytes[out_.size++] = static_cast<char>(value ^ flip_);
-  }
+  void byte(std::uint8_t value) { out_.bytes[out_.size++] = static_cast<char>(value ^ flip_); }
   // The `count` highest bytes of `value`.
   void high_bytes(std::uint64_t value, int count) {
     if (negative_) value = ~value;
@@ -122,7 +122,9 @@ class NumberWriter {
   bool negative_;
 };
 
-constexpr int fraction_bits(int length) { return length == 8 ? 0 : 8 * (8 - length) - 1; }
+constexpr int fraction_bits(int length) {
+  return length == 8 ? 0 : 8 * (8 - length) - 1;
+}
 
 void encode_integer(std::int64_t value, EncodedNumber& out) {
   const bool negative = value < 0;
@@ -138,7 +140,9 @@ void encode_integer(std::int64_t value, EncodedNumber& out) {
   }
 }
 
-bool fits_int32(std::int64_t value) { return value == static_cast<std::int32_t>(value); }
+bool fits_int32(std::int64_t value) {
+  return value == static_cast<std::int32_t>(value);
+}
 
 void encode_double(double value, EncodedNumber& out) {
   NumberWriter writer(out, value < 0);
@@ -167,7 +171,8 @@ void encode_double(double value, EncodedNumber& out) {
   }
 }
 
-// |d| < 1 or |d| >= 2^63: the double below it in magnitude, and the decimal where that is not exact.
+// |d| < 1 or |d| >= 2^63: the double below it in magnitude, and the decimal where that is not
+// exact.
 void encode_decimal_by_double(Decimal128 d, const Parts& parts, int magnitude, bool is_large,
                               NumberWriter& writer, EncodedNumber& out) {
   std::uint32_t flags = 0;
@@ -367,9 +372,9 @@ bool decimal_of(const Decoded& d, int zeros, Decimal128* out) {
   if (d.more) return make_decimal(d.negative, d.coefficient, d.exponent, zeros, out);
   if (d.form == Form::kIntegral || d.form == Form::kDouble) {
     // Exact: whoever wrote the key had this value in 34 digits.
-    const Parts parts = split(d.form == Form::kIntegral
-                                  ? Decimal128(static_cast<std::int64_t>(d.whole))
-                                  : Decimal128::from_double_34(d.magnitude));
+    const Parts parts =
+        split(d.form == Form::kIntegral ? Decimal128(static_cast<std::int64_t>(d.whole))
+                                        : Decimal128::from_double_34(d.magnitude));
     return make_decimal(d.negative, parts.coefficient, parts.exponent, zeros, out);
   }
   if (d.form != Form::kFraction) return false;
@@ -390,14 +395,20 @@ double double_of(const Decoded& d) {
   using Form = Decoded::Form;
   double magnitude = 0;
   switch (d.form) {
-    case Form::kNaN: return std::bit_cast<double>(kCanonicalNaN);
-    case Form::kZero: return 0;
-    case Form::kIntegral: magnitude = static_cast<double>(d.whole); break;
-    case Form::kFraction:
-      magnitude = static_cast<double>(d.whole) +
-                  std::ldexp(static_cast<double>(d.fraction), -d.bits);
+    case Form::kNaN:
+      return std::bit_cast<double>(kCanonicalNaN);
+    case Form::kZero:
+      return 0;
+    case Form::kIntegral:
+      magnitude = static_cast<double>(d.whole);
       break;
-    case Form::kDouble: magnitude = d.magnitude; break;
+    case Form::kFraction:
+      magnitude =
+          static_cast<double>(d.whole) + std::ldexp(static_cast<double>(d.fraction), -d.bits);
+      break;
+    case Form::kDouble:
+      magnitude = d.magnitude;
+      break;
   }
   return d.negative ? -magnitude : magnitude;
 }
@@ -435,7 +446,8 @@ BsonType append_raw(TypeBitsReader& bits, Buffer& out) {
 BsonType append_default(const Decoded& d, KeyReader& reader, Buffer& out) {
   using Form = Decoded::Form;
   if (d.more) return append_decimal(d, 0, reader, out);
-  if (d.form == Form::kZero || d.form == Form::kIntegral) return append_int(int64_of(d), false, out);
+  if (d.form == Form::kZero || d.form == Form::kIntegral)
+    return append_int(int64_of(d), false, out);
   append_le(out, double_of(d));
   return BsonType::kDouble;
 }
@@ -445,7 +457,9 @@ BsonType append_default(const Decoded& d, KeyReader& reader, Buffer& out) {
 EncodedNumber encode_number(const ValueView& number) {
   EncodedNumber out;
   switch (number.type()) {
-    case BsonType::kInt32: encode_integer(number.as_int32(), out); break;
+    case BsonType::kInt32:
+      encode_integer(number.as_int32(), out);
+      break;
     case BsonType::kInt64: {
       const std::int64_t value = number.as_int64();
       encode_integer(value, out);
@@ -454,8 +468,12 @@ EncodedNumber encode_number(const ValueView& number) {
       out.code = is_default ? NumberCode::kDefault : NumberCode::kInt64;
       break;
     }
-    case BsonType::kDouble: encode_double(number.as_double(), out); break;
-    default: encode_decimal(number.as_decimal(), out); break;
+    case BsonType::kDouble:
+      encode_double(number.as_double(), out);
+      break;
+    default:
+      encode_decimal(number.as_decimal(), out);
+      break;
   }
   return out;
 }
@@ -468,11 +486,21 @@ BsonType decode_number(std::uint8_t marker, KeyReader& reader, TypeBitsReader& b
   const std::size_t start = out.size();
   BsonType type = BsonType::kDouble;
   switch (code) {
-    case NumberCode::kDefault: type = append_default(decoded, reader, out); break;
-    case NumberCode::kDouble: append_le(out, double_of(decoded)); break;
-    case NumberCode::kInt64: type = append_int(int64_of(decoded), true, out); break;
-    case NumberCode::kDecimal: type = append_decimal(decoded, zeros, reader, out); break;
-    case NumberCode::kRaw: type = append_raw(bits, out); break;
+    case NumberCode::kDefault:
+      type = append_default(decoded, reader, out);
+      break;
+    case NumberCode::kDouble:
+      append_le(out, double_of(decoded));
+      break;
+    case NumberCode::kInt64:
+      type = append_int(int64_of(decoded), true, out);
+      break;
+    case NumberCode::kDecimal:
+      type = append_decimal(decoded, zeros, reader, out);
+      break;
+    case NumberCode::kRaw:
+      type = append_raw(bits, out);
+      break;
   }
   if (!reader.ok()) return type;
   // One rule refuses every key that is not the encoding of its own value.
@@ -485,6 +513,8 @@ BsonType decode_number(std::uint8_t marker, KeyReader& reader, TypeBitsReader& b
   return type;
 }
 
-void skip_number(std::uint8_t marker, KeyReader& reader) { NumberReader(reader, marker).read(); }
+void skip_number(std::uint8_t marker, KeyReader& reader) {
+  NumberReader(reader, marker).read();
+}
 
 }  // namespace multifora::key_string
