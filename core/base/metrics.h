@@ -112,4 +112,6 @@ class MetricsRegistry {
   std::map<std::string, Metric> metrics_;  // by key_of(): node-based, so references stay
 };
 
+using Metrics = MetricsRegistry;
+
 }  // namespace multifora
