@@ -1,0 +1,592 @@
+// The tree's pages.
+//
+//   offset  size  field
+//   0       32    PageHeader (kind kTreeLeaf or kTreeInner)
+//   32      2     count: entries (of an inner page: children)
+//   34      2     heap_begin: offset of the first heap byte
+//   36      2     dead_bytes: heap bytes under no entry
+//   38      2     prefix_size
+//   40      1     level: 0 for a leaf
+//   41      1     run (signed), 42: 2 last_insert: hints for the next split
+//   44      4     key_size_max: in the root page, no key in the tree was ever longer
+//   48      8n    slots: offset (2), key_size (2, bit 15: overflow), head (4)
+//   ...           free
+//   heap_begin    entries, in no order: key without the prefix, reference (28, where overflow),
+//                 size of the value (one byte below 128, else two: 0x80 | high, low), value
+//   kPageSize - prefix_size   the prefix of all keys in the page
+//
+//   reference: first overflow page (8), size of the whole key (4), its last 16 bytes
+//   value in an inner page: child page (6), entries under it (6)
+//
+// Invariants
+//  1. Keys ascend by memcmp. A key's first kInlineKeyMax bytes are its prefix and heap bytes; a
+//     reference is there exactly where the key is longer.
+//  2. Entry 0 of an inner page has no key: key_size 0 and head 0. It is not under the prefix.
+//  3. The sizes of the entries and dead_bytes sum to the heap.
+//  4. An inner page's key i is > every key under child i - 1 and <= every key under child i.
+#include "core/storage/tree_node.h"
+
+#include <algorithm>
+
+#include "core/base/assert.h"
+
+namespace multifora::node {
+
+namespace {
+
+std::uint32_t head_of(const char* key, std::size_t size) {
+  if (size >= 4) [[likely]] return load_be<std::uint32_t>(key);
+  std::uint32_t head = 0;
+  for (std::size_t i = 0; i < 4; ++i)
+    head = head << 8 | (i < size ? static_cast<unsigned char>(key[i]) : 0);
+  return head;
+}
+
+int compare_bytes(const char* a, std::size_t a_size, const char* b, std::size_t b_size) {
+  const int order = std::memcmp(a, b, std::min(a_size, b_size));
+  if (order != 0) return order;
+  return a_size < b_size ? -1 : a_size > b_size;
+}
+
+// Compares what follows the prefix of the search key with an entry.
+int compare_suffix(const Entry& entry, Bytes suffix, std::size_t prefix_size,
+                   const TailComparer& tails) {
+  if (!entry.overflow) [[likely]]
+    return compare_bytes(suffix.data(), suffix.size(), entry.key, entry.key_size);
+  const std::size_t inline_left = std::min(suffix.size(), kInlineKeyMax - prefix_size);
+  const int order = compare_bytes(suffix.data(), inline_left, entry.key, entry.key_size);
+  if (order != 0) return order;
+  return tails.compare(tails.context, suffix.substr(inline_left), entry.reference);
+}
+
+// Slots [begin, end) have the search key's head: a binary search over their bytes.
+Found search_ties(const char* page, std::uint32_t begin, std::uint32_t end, Bytes suffix,
+                  const TailComparer& tails) {
+  const std::size_t prefix_size = header(page).prefix_size;
+  while (begin < end) {
+    const std::uint32_t middle = begin + (end - begin) / 2;
+    Entry entry;
+    if (!read_entry(page, middle, &entry)) return {middle, false, true};
+    const int order = compare_suffix(entry, suffix, prefix_size, tails);
+    if (order == 0) return {middle, true, false};
+    if (order > 0) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return {begin, false, false};
+}
+
+// The end of the slots from `begin` on that have this head.
+std::uint32_t ties_end(const Slot* slot, std::uint32_t begin, std::uint32_t count,
+                       std::uint32_t head) {
+  if (begin + 1 >= count || slot[begin + 1].head != head) [[likely]] return begin + 1;
+  std::uint32_t low = begin + 1;
+  std::uint32_t high = count;
+  while (low < high) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    if (slot[middle].head <= head) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+// Makes room for slot `index` and fills it for a body that stands at `offset`.
+void open_slot(char* page, std::uint32_t index, std::uint32_t offset, std::size_t key_size,
+               bool overflow) {
+  Header& h = header(page);
+  Slot* slot = slots(page);
+  std::memmove(slot + index + 1, slot + index, (h.count - index) * kSlotSize);
+  slot[index] = {static_cast<std::uint16_t>(offset),
+                 static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0)),
+                 head_of(page + offset, key_size)};
+  ++h.count;
+}
+
+void note_insert(Header& h, std::uint32_t index) {
+  if (index == h.last_insert + 1u) {
+    h.run = static_cast<std::int8_t>(h.run > 0 ? std::min(h.run + 1, 100) : 1);
+  } else if (index == h.last_insert) {
+    h.run = static_cast<std::int8_t>(h.run < 0 ? std::max(h.run - 1, -100) : -1);
+  } else {
+    h.run = 0;
+  }
+  h.last_insert = static_cast<std::uint16_t>(index);
+}
+
+std::size_t put_value_size(char* to, std::size_t size) {
+  if (size < 0x80) {
+    to[0] = static_cast<char>(size);
+    return 1;
+  }
+  to[0] = static_cast<char>(0x80 | size >> 8);
+  to[1] = static_cast<char>(size & 0xff);
+  return 2;
+}
+
+}  // namespace
+
+// --- inner pages ----------------------------------------------------------------------------------
+
+void write_child(char* page, std::uint32_t index, const Child& child) {
+  Entry entry;
+  MULTIFORA_ASSERT(read_entry(page, index, &entry) && entry.value_size == kChildSize);
+  store_child(page + (entry.value - page), child);
+}
+
+bool sum_counts(const char* page, std::uint32_t begin, std::uint32_t end, std::uint64_t* sum) {
+  std::uint64_t total = 0;
+  for (std::uint32_t i = begin; i < end; ++i) {
+    Child child;
+    if (!read_child(page, i, &child)) return false;
+    total += child.count;
+  }
+  *sum = total;
+  return true;
+}
+
+// --- search ---------------------------------------------------------------------------------------
+
+Found search(const char* page, Bytes key, const TailComparer& tails) {
+  const Header& h = header(page);
+  const std::uint32_t first = first_keyed(page);
+  const std::uint32_t count = h.count;
+  if (first >= count) return {count, false, false};
+  const Bytes shared = prefix(page);
+  if (!shared.empty()) {
+    const std::size_t size = std::min(key.size(), shared.size());
+    const int order = std::memcmp(key.data(), shared.data(), size);
+    if (order > 0) return {count, false, false};
+    if (order < 0 || key.size() < shared.size()) return {first, false, false};
+    key.remove_prefix(shared.size());
+  }
+  const std::uint32_t head = head_of(key.data(), key.size());
+  const Slot* slot = slots(page);
+  // Halves without branches: the outcome of each comparison is as good as random.
+  const Slot* base = slot + first;
+  std::uint32_t size = count - first;
+  while (size > 1) {
+    const std::uint32_t half = size / 2;
+    base += base[half - 1].head < head ? half : 0;
+    size -= half;
+  }
+  const auto low = static_cast<std::uint32_t>(base - slot) + (base->head < head ? 1 : 0);
+  if (low == count || slot[low].head != head) return {low, false, false};
+  return search_ties(page, low, ties_end(slot, low, count, head), key, tails);
+}
+
+int compare(const char* page, const Entry& entry, Bytes key, const TailComparer& tails) {
+  const Bytes shared = prefix(page);
+  const std::size_t size = std::min(key.size(), shared.size());
+  const int order = std::memcmp(key.data(), shared.data(), size);
+  if (order != 0) return order;
+  if (key.size() < shared.size()) return -1;
+  return compare_suffix(entry, key.substr(shared.size()), shared.size(), tails);
+}
+
+// --- changes --------------------------------------------------------------------------------------
+
+void init(char* page, std::uint32_t level) {
+  Header& h = header(page);
+  h.count = 0;
+  h.heap_begin = static_cast<std::uint16_t>(kPageSize);
+  h.dead_bytes = 0;
+  h.prefix_size = 0;
+  h.level = static_cast<std::uint8_t>(level);
+  h.run = 0;
+  h.last_insert = 0xffff;
+  h.key_size_max = 0;
+}
+
+Body encode(char* to, Bytes inline_key, Bytes reference, Bytes value) {
+  std::size_t at = inline_key.size();
+  inline_key.copy(to, at);
+  at += reference.copy(to + at, reference.size());
+  at += put_value_size(to + at, value.size());
+  at += value.copy(to + at, value.size());
+  return {to, static_cast<std::uint32_t>(inline_key.size()), static_cast<std::uint32_t>(at),
+          !reference.empty()};
+}
+
+bool fits_in_place(const char* page, const Body& body) {
+  const Header& h = header(page);
+  const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
+  const Bytes shared = prefix(page);
+  if (body.key_size < shared.size()) return false;
+  if (gap < kSlotSize + body.size - shared.size()) return false;
+  return std::memcmp(body.data, shared.data(), shared.size()) == 0;
+}
+
+void insert_in_place(char* page, std::uint32_t index, const Body& body) {
+  Header& h = header(page);
+  const std::size_t skip = h.prefix_size;
+  const std::size_t size = body.size - skip;
+  h.heap_begin = static_cast<std::uint16_t>(h.heap_begin - size);
+  std::memcpy(page + h.heap_begin, body.data + skip, size);
+  open_slot(page, index, h.heap_begin, body.key_size - skip, body.overflow);
+  note_insert(h, index);
+}
+
+void remove(char* page, std::uint32_t index) {
+  Header& h = header(page);
+  Slot* slot = slots(page);
+  Entry entry;
+  MULTIFORA_ASSERT(index < h.count && read_entry(page, index, &entry));
+  if (slot[index].offset == h.heap_begin) {
+    h.heap_begin = static_cast<std::uint16_t>(h.heap_begin + entry.body_size);
+  } else {
+    h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size);
+  }
+  --h.count;
+  std::memmove(slot + index, slot + index + 1, (h.count - index) * kSlotSize);
+  if (index <= h.last_insert) --h.last_insert;
+  if (h.count == 0) {
+    h.heap_begin = static_cast<std::uint16_t>(kPageSize);
+    h.dead_bytes = 0;
+    h.prefix_size = 0;
+  }
+}
+
+void drop_first_key(char* page) {
+  Header& h = header(page);
+  Slot& slot = slots(page)[0];
+  const std::size_t size = (slot.key_size & ~std::uint32_t{kOverflowBit}) +
+                           ((slot.key_size & kOverflowBit) != 0 ? kReferenceSize : 0);
+  slot.offset = static_cast<std::uint16_t>(slot.offset + size);
+  slot.key_size = 0;
+  slot.head = 0;
+  h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + size);
+}
+
+bool replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
+  Header& h = header(page);
+  Entry entry;
+  MULTIFORA_ASSERT(index < h.count && read_entry(page, index, &entry));
+  const std::size_t key_size = entry.key_size + (entry.overflow ? kReferenceSize : 0);
+  const std::size_t size = key_size + rest_size(false, value.size());
+  char* to = page + (entry.key - page);
+  if (size <= entry.body_size) {
+    h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size - size);
+  } else {
+    const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
+    if (gap < size) return false;
+    h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size);
+    h.heap_begin = static_cast<std::uint16_t>(h.heap_begin - size);
+    to = page + h.heap_begin;
+    std::memcpy(to, entry.key, key_size);
+    slots(page)[index].offset = h.heap_begin;
+  }
+  to += key_size;
+  to += put_value_size(to, value.size());
+  value.copy(to, value.size());
+  return true;
+}
+
+namespace {
+
+std::string validate_entry(const char* page, std::uint32_t index, const Entry& entry) {
+  const Header& h = header(page);
+  const std::string where = "entry " + std::to_string(index);
+  if (slots(page)[index].offset < h.heap_begin) return where + " starts before the heap";
+  if (entry.key + entry.body_size > page + kPageSize - h.prefix_size)
+    return where + " ends after the heap";
+  if (h.level > 0 && entry.value_size != kChildSize) return where + " is not a child";
+  if (entry.value_size > kNodeValueMax) return where + " has too long a value";
+  if (index < first_keyed(page))
+    return entry.key_size == 0 && !entry.overflow ? "" : "entry 0 of an inner page has a key";
+  const std::size_t inline_size = h.prefix_size + entry.key_size;
+  if (inline_size > kInlineKeyMax || (entry.overflow && inline_size != kInlineKeyMax))
+    return where + " has a key of impossible size";
+  if (slots(page)[index].head != head_of(entry.key, entry.key_size))
+    return where + " has a wrong head";
+  return "";
+}
+
+}  // namespace
+
+std::string validate(const char* page) {
+  const Header& h = header(page);
+  if (!header_ok(page, h.level)) return "impossible header";
+  std::size_t heap = h.dead_bytes;
+  Entry last{};
+  for (std::uint32_t i = 0; i < h.count; ++i) {
+    Entry entry;
+    if (!read_entry(page, i, &entry)) return "entry " + std::to_string(i) + " is out of bounds";
+    if (std::string wrong = validate_entry(page, i, entry); !wrong.empty()) return wrong;
+    heap += entry.body_size;
+    if (i > first_keyed(page)) {
+      const int order = compare_bytes(last.key, last.key_size, entry.key, entry.key_size);
+      if (order > 0 || (order == 0 && !entry.overflow))
+        return "entry " + std::to_string(i) + " is out of order";
+    }
+    last = entry;
+  }
+  if (heap != kPageSize - h.prefix_size - h.heap_begin) return "the heap does not add up";
+  return "";
+}
+
+// --- rebuilding -----------------------------------------------------------------------------------
+
+namespace {
+
+inline Bytes first_part(const Item& item) { return {item.prefix, item.prefix_size}; }
+inline Bytes second_part(const Item& item) { return {item.body, item.key_size}; }
+
+std::size_t common_prefix(const char* a, const char* b, std::size_t size) {
+  std::size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    const std::uint64_t difference = load_le<std::uint64_t>(a + i) ^ load_le<std::uint64_t>(b + i);
+    if (difference != 0) return i + static_cast<std::size_t>(std::countr_zero(difference)) / 8;
+  }
+  while (i < size && a[i] == b[i]) ++i;
+  return i;
+}
+
+// The bytes of the item's inline key from `at` on that lie together.
+Bytes part_at(const Item& item, std::size_t at) {
+  if (at < item.prefix_size) return first_part(item).substr(at);
+  return second_part(item).substr(at - item.prefix_size);
+}
+
+}  // namespace
+
+void copy_key(const Item& item, std::size_t size, char* to) {
+  const std::size_t first = std::min<std::size_t>(size, item.prefix_size);
+  std::memcpy(to, item.prefix, first);
+  std::memcpy(to + first, item.body, size - first);
+}
+
+std::size_t common_bytes(const Item& a, const Item& b, std::size_t from) {
+  const std::size_t size = std::min(a.inline_size(), b.inline_size());
+  std::size_t at = from;
+  while (at < size) {
+    const Bytes a_part = part_at(a, at);
+    const Bytes b_part = part_at(b, at);
+    const std::size_t part = std::min({a_part.size(), b_part.size(), size - at});
+    const std::size_t same = common_prefix(a_part.data(), b_part.data(), part);
+    at += same;
+    if (same < part) break;
+  }
+  return at;
+}
+
+void Items::append_page(const char* page) {
+  const Header& h = header(page);
+  const Bytes shared = prefix(page);
+  for (std::uint32_t i = 0; i < h.count; ++i) {
+    Entry entry;
+    MULTIFORA_ASSERT(count_ < kItemsMax && read_entry(page, i, &entry));
+    Item& item = items_[count_++];
+    const bool keyed = i >= first_keyed(page);
+    item.prefix = shared.data();
+    item.prefix_size = static_cast<std::uint16_t>(keyed ? shared.size() : 0);
+    item.body = entry.key;
+    item.key_size = static_cast<std::uint16_t>(entry.key_size);
+    item.body_size = static_cast<std::uint16_t>(entry.body_size);
+    item.overflow = entry.overflow;
+  }
+}
+
+void Items::insert(std::uint32_t index, const Item& item) {
+  MULTIFORA_ASSERT(count_ < kItemsMax && index <= count_);
+  std::copy_backward(items_ + index, items_ + count_, items_ + count_ + 1);
+  items_[index] = item;
+  ++count_;
+}
+
+std::size_t Items::prefix_of(std::uint32_t begin, std::uint32_t end) const {
+  begin = keyed_begin(begin);
+  // One key alone would be all prefix and have to be rebuilt for the second.
+  return begin + 1 < end ? common_bytes(items_[begin], items_[end - 1]) : 0;
+}
+
+std::size_t Items::size_of(std::uint32_t begin, std::uint32_t end) const {
+  const std::size_t shared = prefix_of(begin, end);
+  std::size_t size = kHeaderSize + shared;
+  for (std::uint32_t i = begin; i < end; ++i) {
+    size += kSlotSize + items_[i].body_size;
+    if (i >= keyed_begin(begin)) {
+      size += items_[i].prefix_size;
+      size -= shared;
+    } else {
+      size -= items_[i].key_size + (items_[i].overflow ? kReferenceSize : 0);
+    }
+  }
+  return size;
+}
+
+void Items::build(char* page, std::uint32_t level, std::uint32_t begin, std::uint32_t end) const {
+  const std::size_t shared = prefix_of(begin, end);
+  const std::uint32_t key_size_max = header(page).key_size_max;
+  init(page, level);
+  Header& h = header(page);
+  h.key_size_max = key_size_max;
+  h.prefix_size = static_cast<std::uint16_t>(shared);
+  if (shared > 0) copy_key(items_[end - 1], shared, page + kPageSize - shared);
+  std::size_t at = kPageSize - shared;
+  Slot* slot = slots(page);
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const Item& item = items_[i];
+    const bool keyed = i >= keyed_begin(begin);
+    std::size_t from_prefix = 0;
+    const char* body = item.body;
+    std::size_t body_size = item.body_size;
+    std::size_t key_size = 0;
+    bool overflow = false;
+    if (!keyed) {
+      const std::size_t skip = item.key_size + (item.overflow ? kReferenceSize : 0);
+      body += skip;
+      body_size -= skip;
+    } else {
+      overflow = item.overflow;
+      key_size = item.inline_size() - shared;
+      if (item.prefix_size > shared) {
+        from_prefix = item.prefix_size - shared;
+      } else {
+        body += shared - item.prefix_size;
+        body_size -= shared - item.prefix_size;
+      }
+    }
+    at -= from_prefix + body_size;
+    MULTIFORA_ASSERT(at >= kHeaderSize + (end - begin) * kSlotSize && at < kPageSize);
+    if (from_prefix > 0) std::memcpy(page + at, item.prefix + shared, from_prefix);
+    std::memcpy(page + at + from_prefix, body, body_size);
+    slot[i - begin] = {static_cast<std::uint16_t>(at),
+                       static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0)),
+                       head_of(page + at, key_size)};
+  }
+  h.count = static_cast<std::uint16_t>(end - begin);
+  h.heap_begin = static_cast<std::uint16_t>(at);
+}
+
+namespace {
+
+// The sizes of both parts for every cut.
+class Cuts {
+ public:
+  Cuts(const Items& items, std::uint32_t first_keyed) : items_(items), first_keyed_(first_keyed) {
+    const std::uint32_t count = items.count();
+    whole_[0] = 0;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const Item& item = items[i];
+      whole_[i + 1] = whole_[i] + static_cast<std::uint32_t>(kSlotSize + item.prefix_size +
+                                                             item.body_size);
+      common_[i] = i > first_keyed
+                       ? static_cast<std::uint16_t>(common_bytes(items[i - 1], item))
+                       : std::uint16_t{0};
+    }
+    fill_left(count);
+    fill_right(count);
+  }
+
+  std::uint32_t left(std::uint32_t cut) const { return left_[cut]; }
+  std::uint32_t right(std::uint32_t cut) const { return right_[cut]; }
+  bool fits(std::uint32_t cut) const { return left_[cut] <= kPageSize && right_[cut] <= kPageSize; }
+  // Distance of two cuts in bytes.
+  std::uint32_t between(std::uint32_t a, std::uint32_t b) const {
+    return a < b ? whole_[b] - whole_[a] : whole_[a] - whole_[b];
+  }
+  std::size_t separator_size(std::uint32_t cut) const {
+    const Item& item = items_[cut];
+    if (first_keyed_ > 0) return item.inline_size() + (item.overflow ? kPageSize : 0);
+    return std::size_t{common_[cut]} + 1 + (common_[cut] == kInlineKeyMax ? kPageSize : 0);
+  }
+
+ private:
+  // Size of a page of `keyed` keys that share `shared` bytes, from what they take with whole keys.
+  static std::uint32_t page_size_of(std::uint32_t whole, std::uint32_t keyed,
+                                    std::uint32_t shared) {
+    if (keyed < 2) shared = 0;
+    return static_cast<std::uint32_t>(kHeaderSize) + whole + shared - keyed * shared;
+  }
+  void fill_left(std::uint32_t count) {
+    std::uint32_t shared = kInlineKeyMax;
+    for (std::uint32_t cut = 1; cut <= count; ++cut) {
+      if (cut - 1 > first_keyed_) shared = std::min<std::uint32_t>(shared, common_[cut - 1]);
+      left_[cut] =
+          page_size_of(whole_[cut], cut > first_keyed_ ? cut - first_keyed_ : 0, shared);
+    }
+  }
+  void fill_right(std::uint32_t count) {
+    std::uint32_t shared = kInlineKeyMax;
+    for (std::uint32_t cut = count; cut-- > 1;) {
+      // Entry `cut` has no key on an inner page.
+      const std::uint32_t first = cut + first_keyed_;
+      if (first + 1 < count) shared = std::min<std::uint32_t>(shared, common_[first + 1]);
+      std::uint32_t whole = whole_[count] - whole_[cut];
+      const Item& item = items_[cut];
+      if (first_keyed_ > 0)
+        whole -= static_cast<std::uint32_t>(item.inline_size() +
+                                            (item.overflow ? kReferenceSize : 0));
+      right_[cut] = page_size_of(whole, first < count ? count - first : 0, shared);
+    }
+  }
+
+  const Items& items_;
+  const std::uint32_t first_keyed_;
+  std::uint32_t whole_[2 * kSlotsMax + 3];
+  std::uint32_t left_[2 * kSlotsMax + 3];
+  std::uint32_t right_[2 * kSlotsMax + 3];
+  std::uint16_t common_[2 * kSlotsMax + 3];
+};
+
+constexpr int kRunMin = 3;
+constexpr std::uint32_t kRunSlack = kCapacity / 16;
+
+std::uint32_t middle_cut(const Cuts& cuts, std::uint32_t count) {
+  std::uint32_t best = 0;
+  std::uint32_t best_difference = 0;
+  for (std::uint32_t cut = 1; cut < count; ++cut) {
+    if (!cuts.fits(cut)) continue;
+    const std::uint32_t difference = cuts.left(cut) < cuts.right(cut)
+                                         ? cuts.right(cut) - cuts.left(cut)
+                                         : cuts.left(cut) - cuts.right(cut);
+    if (best == 0 || difference < best_difference) {
+      best = cut;
+      best_difference = difference;
+    }
+  }
+  return best;
+}
+
+// The cut for a run of inserts that ascends (descends) through `inserted`: the part behind the run
+// keeps all but a little, as later inserts may come slightly out of order. 0: not worth it.
+std::uint32_t run_cut(const Cuts& cuts, std::uint32_t count, std::uint32_t inserted, int run) {
+  std::uint32_t cut = 0;
+  if (run >= kRunMin) {
+    cut = inserted;
+    while (cut > 1 && cuts.between(cut, inserted) < kRunSlack) --cut;
+    if (cut == 0 || cut >= count || cuts.left(cut) < kPageSize / 2) return 0;
+  } else if (run <= -kRunMin) {
+    cut = inserted + 1;
+    while (cut + 1 < count && cuts.between(inserted + 1, cut) < kRunSlack) ++cut;
+    if (cut >= count || cuts.right(cut) < kPageSize / 2) return 0;
+  }
+  return cut > 0 && cuts.fits(cut) ? cut : 0;
+}
+
+}  // namespace
+
+std::uint32_t Items::choose_cut(std::uint32_t inserted, int run) const {
+  const Cuts cuts(*this, first_keyed_);
+  std::uint32_t ideal = run_cut(cuts, count_, inserted, run);
+  const std::uint32_t tolerance = ideal != 0 ? kCapacity / 64 : kCapacity / 16;
+  if (ideal == 0) ideal = middle_cut(cuts, count_);
+  MULTIFORA_ASSERT(ideal != 0);
+  std::uint32_t best = ideal;
+  for (std::uint32_t cut = 1; cut < count_; ++cut) {
+    if (!cuts.fits(cut) || cuts.between(cut, ideal) > tolerance) continue;
+    const std::size_t size = cuts.separator_size(cut);
+    const std::size_t best_size = cuts.separator_size(best);
+    if (size < best_size ||
+        (size == best_size && cuts.between(cut, ideal) < cuts.between(best, ideal)))
+      best = cut;
+  }
+  return best;
+}
+
+}  // namespace multifora::node
