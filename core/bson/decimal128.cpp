@@ -228,6 +228,8 @@ Result<Decimal128> Decimal128::parse(std::string_view text, std::uint32_t* flags
   const std::int64_t exponent = std::clamp<std::int64_t>(number.exponent, -20'000, 20'000);
   std::string plain = negative ? "-" : "";
   plain.append(number.digits).append("E").append(std::to_string(exponent));
+  // Intel's reader calls a zero whose exponent it clamps inexact; it is exact.
+  if (number.digits == "0") flags = nullptr;
   return decimal(bid128_from_string(plain.data(), BID_ROUNDING_TO_NEAREST, FlagsOut(flags)));
 }
 
