@@ -19,12 +19,16 @@
 // that owns the structure the page belongs to (the collection's exclusive lock).
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/base/assert.h"
 #include "core/base/bytes.h"
 #include "core/base/file.h"
 #include "core/base/log.h"
@@ -39,7 +43,7 @@ enum class PageKind : std::uint8_t {
   kTreeLeaf = 1,
   kTreeInner = 2,
   kOverflow = 3,
-  kArray = 4,        // PagedArray
+  kArray = 4,  // PagedArray
   kRecordBitmap = 5,
   kChunkTable = 6,
 };
@@ -86,22 +90,35 @@ class Snapshot {
 // Pages promised to one writer. An operation first calls ensure(worst case); taking from the stash
 // then cannot fail. Kept between operations by its owner (a collection); one thread at a time.
 // What is left goes back at destruction. Stashed pages count as free in a checkpoint.
+//
+// An unlinked stash is for structures that are built while nothing refers to them (an index build):
+// the pages taken from it also count as free in a checkpoint, so that a crash loses none of them,
+// may be written whatever the generation, and go back at destruction, until link() makes them
+// ordinary pages of the current state. Call link() under the commit gate, with the change that
+// refers to them.
 class PageStash {
  public:
-  explicit PageStash(Pager& pager) : pager_(pager) {}
+  enum class Mode { kLinked, kUnlinked };
+  explicit PageStash(Pager& pager, Mode mode = Mode::kLinked) : pager_(pager), mode_(mode) {}
   PageStash(const PageStash&) = delete;
   ~PageStash();
-  // At least `count` pages are held after OK; OutOfDiskSpace otherwise (nothing lost).
-  Status ensure(std::size_t count);
+  // At least `count` pages are held after OK; OutOfDiskSpace otherwise (nothing lost). An operation
+  // that gives space back (`frees_space`) may use the last pages of a full disk.
+  Status ensure(std::size_t count, bool frees_space = false);
   // A fresh page with its header filled in (born now); requires ensure() to have promised it.
   // The rest of the page is uninitialised.
   char* take(PageKind kind, std::uint32_t owner, PageId* id);
   std::size_t size() const { return pages_.size(); }
-  void give_back_all();
+  void give_back_all();  // what was not taken
+  void link();           // see above; for an unlinked stash
 
  private:
+  friend class Pager;
+  friend class RecordSpace;
   Pager& pager_;
-  std::vector<PageId> pages_;
+  Mode mode_;
+  std::vector<PageId> pages_;     // rising towards the front
+  std::vector<PageId> unlinked_;  // taken from an unlinked stash
 };
 
 struct CheckpointImage {
@@ -112,9 +129,9 @@ struct CheckpointImage {
 struct SpaceUse {  // bytes, by what they are used for; sums to file_bytes
   std::uint64_t file_bytes = 0;
   std::uint64_t meta_bytes = 0;
-  std::uint64_t page_bytes = 0;           // pages in use
-  std::uint64_t record_bytes = 0;         // record units in use
-  std::uint64_t retired_bytes = 0;        // waiting for invariant 2
+  std::uint64_t page_bytes = 0;     // pages in use
+  std::uint64_t record_bytes = 0;   // record units in use
+  std::uint64_t retired_bytes = 0;  // waiting for invariant 2
   std::uint64_t free_bytes = 0;
 };
 
@@ -135,14 +152,27 @@ class Pager {
   // The page's bytes, for reading. Its checksum was checked on first touch:
   // DataCorruptionDetected naming page and offset. Lives while its structure's lock or a snapshot
   // that sees it is held.
-  Result<const char*> read(PageId id) const;
+  Result<const char*> read(PageId id) const {
+    if (id < page_limit_ && verified(id)) [[likely]]
+      return read_base_ + id * kPageSize;
+    return read_first(id);
+  }
   // The same for a page that this process has read or written before (asserted in debug).
-  const char* peek(PageId id) const;
+  const char* peek(PageId id) const {
+    MULTIFORA_DASSERT(id < page_limit_ && verified(id));
+    return read_base_ + id * kPageSize;
+  }
   // For writing; requires born() == current generation.
-  char* write(PageId id);
-  Generation born(PageId id) const;
-  bool writable_in_place(PageId id) const;  // born in the current generation
-  Generation current_generation() const;
+  char* write(PageId id) {
+    MULTIFORA_DASSERT(writable_in_place(id));
+    return write_base_ + id * kPageSize;
+  }
+  Generation born(PageId id) const {
+    return load_le<Generation>(peek(id) + offsetof(PageHeader, generation));
+  }
+  // Born in the current generation.
+  bool writable_in_place(PageId id) const { return born(id) == current_generation(); }
+  Generation current_generation() const { return generation_.load(std::memory_order_acquire); }
   // `id` is no longer part of the current state.
   void retire(PageId id);
   // Makes `*id` writable: itself if born now, else a copy taken from the stash (the old page is
@@ -156,10 +186,12 @@ class Pager {
   // --- snapshots and checkpoints ----------------------------------------------------------------
   Snapshot begin_snapshot();
   // Step 1, under the store's commit gate: captures the space tables and bumps the generation.
-  // Step 2, without it: writes, syncs, publishes the meta page. Only one checkpoint at a time.
+  // Step 2, without it: writes, syncs, publishes the meta page. Only one checkpoint at a time; each
+  // begin has its finish, which ends the object. OutOfDiskSpace from the finish leaves everything
+  // as it was (try again later); any other failure is final, see health().
   class Checkpoint* begin_checkpoint(const CheckpointImage& image);
   Status finish_checkpoint(class Checkpoint* checkpoint);
-  // Log positions before this are needed by no durable checkpoint.
+  // Batches up to this position are in every durable checkpoint: the log may drop them.
   LogPosition oldest_needed_position() const;
   // Bytes retired since the last checkpoint began: a trigger for the next one.
   std::uint64_t retired_since_checkpoint_bytes() const;
@@ -187,6 +219,18 @@ class Pager {
   friend class PageStash;
   friend class RecordSpace;
   Pager();
+  bool verified(PageId id) const {
+    return (verified_[id / 64].load(std::memory_order_acquire) >> (id % 64) & 1) != 0;
+  }
+  Result<const char*> read_first(PageId id) const;
+
+  // Here so that the calls above inline to a bit test and an addition.
+  const char* read_base_ = nullptr;
+  char* write_base_ = nullptr;
+  std::atomic<std::uint64_t>* verified_ =
+      nullptr;             // a bit a page: checked, or born in this process
+  PageId page_limit_ = 0;  // pages in the reserved address range
+  std::atomic<Generation> generation_{1};
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

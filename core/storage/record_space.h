@@ -36,7 +36,8 @@ constexpr std::uint64_t record_units(std::size_t size_bytes) {
 // A collection's own allocation state (the chunks it fills and refills). In memory only.
 class RecordAllocator;
 
-// A range that one writer holds and has not yet published; given back if it is destroyed unpublished.
+// A range that one writer holds and has not yet published; given back if it is destroyed
+// unpublished.
 class RecordReservation {
  public:
   RecordReservation() = default;
@@ -55,7 +56,8 @@ class RecordReservation {
 class RecordSpace {
  public:
   // `data_bytes`: the collection's size at open, to choose shared or own chunks.
-  std::unique_ptr<RecordAllocator> make_allocator(CollectionId collection, std::uint64_t data_bytes);
+  std::unique_ptr<RecordAllocator> make_allocator(CollectionId collection,
+                                                  std::uint64_t data_bytes);
 
   // Finds space for a payload of `size_bytes` and makes the bitmap pages that it needs writable, so
   // that publish cannot fail. OutOfDiskSpace otherwise.
@@ -96,6 +98,11 @@ class RecordSpace {
   friend class Pager;
   friend class RecordReservation;
   explicit RecordSpace(Pager& pager);
+  // For the pager, under its allocator mutex. Pending ranges of generations <= limit are free
+  // again.
+  void release_pending_locked(std::uint64_t chunk, Generation limit);
+  // The chunk holds nothing any more; its bitmap page is retired.
+  void free_chunk_locked(std::uint64_t chunk);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 

@@ -1,0 +1,1 @@
+#include "core/storage/pager_impl.h"

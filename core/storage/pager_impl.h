@@ -1,0 +1,130 @@
+// The pager's state, shared by the sources that implement it: pager.cpp (open, close, first reads),
+// pager_pages.cpp (pages, stashes, growth, snapshots), pager_checkpoint.cpp, pager_check.cpp,
+// pager_memory.cpp and record_space.cpp. Private to the storage layer.
+//
+// Locks: growth_mutex, then meta_mutex, then mutex. `mutex` guards everything below it except where
+// a member says otherwise; it is held for short sections and never across a write or sync of the
+// file. Functions named *_locked expect it; those that take a std::unique_lock may let go of it
+// meanwhile.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "core/storage/checkpoint.h"
+#include "core/storage/chunk_table.h"
+#include "core/storage/meta_page.h"
+#include "core/storage/pager.h"
+#include "core/storage/record_space.h"
+#include "core/storage/retired_queue.h"
+
+namespace multifora {
+
+struct Pager::Impl {
+  using Lock = std::unique_lock<std::mutex>;
+
+  Impl(Pager& owner, LogSink& log_sink, Metrics& metrics);
+  ~Impl();
+
+  // --- fixed after open -------------------------------------------------------------------------
+  Pager& pager;
+  LogSink& log;
+  std::unique_ptr<File> file;
+  std::string path;
+  PagerOptions options;
+  CheckpointImage opened;
+  bool created = false;
+  std::uint64_t reserve_bytes = 0;
+  std::unique_ptr<RecordSpace> records;
+  Counter& checkpoints_total;
+  Counter& page_copies_total;
+  Counter& growths_total;
+
+  std::mutex growth_mutex;  // one thread grows the file
+  std::mutex meta_mutex;    // one thread publishes a meta page; between growth_mutex and mutex
+
+  // --- any thread, without the mutex ------------------------------------------------------------
+  std::atomic<bool> failed{false};
+  std::atomic<std::uint64_t> file_bytes{0};  // what may be touched through the mapping
+  std::atomic<std::uint64_t> retired_bytes{0};
+  std::atomic<std::uint64_t> dirty_bytes{0};
+
+  // --- under the mutex --------------------------------------------------------------------------
+  mutable std::mutex mutex;
+  Status failure;
+  ChunkTable table;
+  RetiredQueue retired;
+  std::vector<PageId> reserve;  // promised pages for checkpoints and for whoever frees space
+  std::vector<PageId> born;     // since the last checkpoint began
+  std::map<Generation, std::size_t> snapshots;  // alive, with their counts
+  MetaPage meta;                                // the newest durable checkpoint
+  Generation older_generation = 0;              // of the durable checkpoint before it
+  LogPosition older_position = 0;
+  std::vector<PageId> table_pages;  // current; only begin_checkpoint changes it
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::vector<ChunkEntry>
+      spare_entries;            // fresh memory is dear: kept from one checkpoint to the next
+  std::uint64_t trim_hand = 0;  // next chunk that trim_memory looks at
+
+  // --- pager.cpp --------------------------------------------------------------------------------
+  static Status create(FileSystem& files, const std::string& path);
+  Status open(FileSystem& files, const std::string& file_path, const PagerOptions& wanted);
+  Status map_file();
+  Status load_table();
+  Result<const char*> table_page(PageId id, const char* what) const;
+  Status check_entry(std::uint64_t chunk, const ChunkEntry& entry) const;
+  Status page_damaged(PageId id, std::string_view how) const;
+  Status health() const;
+  void fail_for_good(const Status& status);
+
+  // --- pager_pages.cpp --------------------------------------------------------------------------
+  const PageHeader* header(PageId id) const {
+    return reinterpret_cast<const PageHeader*>(pager.read_base_ + id * kPageSize);
+  }
+  char* writable(PageId id) const { return pager.write_base_ + id * kPageSize; }
+  Generation now() const { return pager.generation_.load(std::memory_order_relaxed); }
+  void set_verified(PageId id) const {
+    pager.verified_[id / 64].fetch_or(std::uint64_t{1} << (id % 64), std::memory_order_release);
+  }
+  // Brings `pages` up to `count`.
+  Status promise_pages(Lock& lock, std::vector<PageId>* pages, std::size_t count, bool frees_space);
+  char* fill_header(PageId id, PageKind kind, std::uint32_t owner) const;
+  // A promised page becomes a used one, born now.
+  char* use_page_locked(PageId id, PageKind kind, std::uint32_t owner);
+  void retire_page_locked(PageId id);
+  char* make_writable_locked(PageId* id, std::vector<PageId>& promised);
+  void give_back_locked(std::vector<PageId>* pages);
+  // More free chunks at the end, at least `chunks_min`. OutOfDiskSpace: nothing changed.
+  Status grow(Lock& lock, std::uint64_t chunks_min);
+  Status extend_file(std::uint64_t chunks_now, std::uint64_t chunks_min, std::uint64_t* added);
+  Status out_of_space(const Status& cause) const;
+  // Worst case of a checkpoint: every table and directory page is copied.
+  std::size_t checkpoint_pages_locked() const;
+  void top_up_reserve_locked();
+  Generation reusable_limit_locked() const;
+  void release_retired(Lock& lock);
+  void end_snapshot(Generation generation);
+  // Keeps what is visible now from being reused, without a new generation.
+  Snapshot pin();
+
+  // --- pager_checkpoint.cpp ---------------------------------------------------------------------
+  // A page for the image: used, but its header is written by the second step.
+  Result<PageId> image_page(Lock& lock);
+  Status assign_table_pages(Lock& lock, Checkpoint* next);
+  Status assign_table_page(Lock& lock, Checkpoint* next, std::uint64_t index);
+  void capture_locked(Checkpoint* next);
+  void set_checksums(const Checkpoint& image);
+  char* image_header(PageId id, const Checkpoint& image);
+  void write_table_pages(const Checkpoint& image);
+  // Writes and syncs `next` with the next number, and makes it the newest durable one.
+  Status publish_meta(MetaPage next);
+  // Publishes the opened checkpoint once more, so that nothing older is needed and all that was
+  // free at open can be used. For a full disk, where the file cannot grow instead.
+  Status thaw(Lock& lock);
+  void unfreeze_locked();
+};
+
+}  // namespace multifora
