@@ -90,6 +90,7 @@ namespace multifora {
   X(kQueryPlanKilled, 175, "QueryPlanKilled")                                                   \
   X(kAmbiguousIndexKeyPattern, 181, "AmbiguousIndexKeyPattern")                                 \
   X(kInvalidViewDefinition, 182, "InvalidViewDefinition")                                       \
+  X(kIllegalOpMsgFlag, 188, "IllegalOpMsgFlag")                                                 \
   X(kInvalidIndexSpecificationOption, 197, "InvalidIndexSpecificationOption")                   \
   X(kNoSuchSession, 206, "NoSuchSession")                                                       \
   X(kInvalidUUID, 207, "InvalidUUID")                                                           \
@@ -109,6 +110,7 @@ namespace multifora {
   X(kExceededTimeLimit, 262, "ExceededTimeLimit")                                               \
   X(kOperationNotSupportedInTransaction, 263, "OperationNotSupportedInTransaction")             \
   X(kTooManyFilesOpen, 264, "TooManyFilesOpen")                                                 \
+  X(kChecksumMismatch, 272, "ChecksumMismatch")                                                 \
   X(kIndexBuildAborted, 276, "IndexBuildAborted")                                               \
   X(kClientDisconnect, 279, "ClientDisconnect")                                                 \
   X(kChangeStreamFatalError, 280, "ChangeStreamFatalError")                                     \
