@@ -90,6 +90,8 @@ class Validator {
         at_ = end();
         if (--depth_ == 0) return true;
       } else {
+        // A last byte that is not the terminator leaves no room for a name either.
+        if (at_ + 1 == end()) return bad("a document lacks its terminator", at_);
         const char* element = at_++;
         if (!name() || !value(type, element)) return false;
       }
