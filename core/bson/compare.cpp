@@ -133,17 +133,18 @@ std::uint64_t hash_plain(T value, std::uint64_t seed) {
 }
 
 // One form for each number: int64 where it is one, else double where it is one, else the decimal
-// without trailing zeros.
+// with the fewest digits. The forms have seeds of their own, since the same bits mean other
+// numbers.
 std::uint64_t hash_number(const ValueView& value, std::uint64_t seed) {
   std::int64_t integer;
   if (value.exact_int64(&integer)) return hash_plain(integer, seed);
   const double number = value.number_as_double();
   if (std::isnan(number)) return hash_plain('n', seed);
-  if (value.type() != BsonType::kDecimal128) return hash_plain(number, seed);
+  if (value.type() != BsonType::kDecimal128) return hash_plain(number, seed + 1);
   const Decimal128 decimal = value.as_decimal();
-  if (decimal.compare(number) == 0) return hash_plain(number, seed);
+  if (decimal.compare(number) == 0) return hash_plain(number, seed + 1);
   const Decimal128 normal = decimal.normalized();
-  return hash_plain(normal.high(), hash_plain(normal.low(), seed));
+  return hash_plain(normal.high(), hash_plain(normal.low(), seed + 2));
 }
 
 std::uint64_t hash_text(std::string_view text, std::uint64_t seed, const Collator* collator) {
