@@ -1,0 +1,92 @@
+// Operators on the whole document: $expr and $sampleRate.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "plugins/query-engine/match_parse.h"
+
+namespace multifora::match {
+
+namespace {
+
+// Neither makes sense on an element.
+class DocumentNode : public MatchNode {
+ public:
+  bool matches_value(const ValueView&, MatchState&) const final { return false; }
+  void append_to(DocumentBuilder& out) const override { append_predicate(out); }
+
+ protected:
+  DocumentNode(MatchKind kind, std::string_view name, const ValueView& operand)
+      : MatchNode(kind, name) {
+    operand_ = operand;
+  }
+};
+
+class ExprNode final : public DocumentNode {
+ public:
+  ExprNode(const ValueView& operand, std::unique_ptr<Expression> expression)
+      : DocumentNode(MatchKind::kExpr, "$expr", operand), expression_(std::move(expression)) {}
+
+  bool matches(DocumentView, MatchState& state) const override {
+    Result<Value> value = expression_->evaluate(*state.context);
+    if (value) return value->view().truthy();
+    state.error = std::move(value).error();
+    return false;
+  }
+  void append_predicate(DocumentBuilder& out) const override {
+    expression_->append_to(out, "$expr");
+  }
+  bool add_dependencies(std::vector<std::string>& paths) const override {
+    return expression_->add_dependencies(paths);
+  }
+
+ private:
+  std::unique_ptr<Expression> expression_;
+};
+
+class SampleRateNode final : public DocumentNode {
+ public:
+  SampleRateNode(const ValueView& operand, double rate)
+      : DocumentNode(MatchKind::kSampleRate, "$sampleRate", operand), rate_(rate) {}
+
+  bool matches(DocumentView, MatchState&) const override {
+    thread_local std::minstd_rand random{std::random_device{}()};
+    return std::uniform_real_distribution<double>(0.0, 1.0)(random) < rate_;
+  }
+  bool add_dependencies(std::vector<std::string>&) const override { return true; }
+
+ private:
+  double rate_;
+};
+
+Status parse_expr(Parser& parser, const Element& element, Nodes& out) {
+  if (!parser.top_level)
+    return Status(ErrorCode::kBadValue, "$expr can only be applied to the top-level document");
+  if (!parser.options.allow_expr)
+    return Status(ErrorCode::kQueryFeatureNotAllowed, "$expr is not allowed in this context");
+  MULTIFORA_ASSIGN(auto expression, parse_expression(element.value(), *parser.scope));
+  parser.uses_expr = true;
+  out.push_back(std::make_unique<ExprNode>(element.value(), std::move(expression)));
+  return {};
+}
+
+Status parse_sample_rate(Parser&, const Element& element, Nodes& out) {
+  if (!element->is_number())
+    return Status(ErrorCode::kBadValue, "argument to $sampleRate must be a numeric type");
+  const double rate = element->number_as_double();
+  if (!(rate >= 0.0 && rate <= 1.0))
+    return Status(ErrorCode::kBadValue, "numeric argument to $sampleRate must be in [0, 1]");
+  if (rate == 0.0 || rate == 1.0)
+    out.push_back(make_constant(rate == 1.0));
+  else
+    out.push_back(std::make_unique<SampleRateNode>(element.value(), rate));
+  return {};
+}
+
+constexpr DocumentRow kRows[] = {{"$expr", parse_expr}, {"$sampleRate", parse_sample_rate}};
+
+}  // namespace
+
+std::span<const DocumentRow> document_rows() { return kRows; }
+
+}  // namespace multifora::match

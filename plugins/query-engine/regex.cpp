@@ -1,0 +1,195 @@
+#include "plugins/query-engine/regex.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <fmt/format.h>
+#include <pcre2.h>
+
+namespace multifora {
+
+namespace {
+
+constexpr std::uint32_t kMatchLimit = 1'000'000;
+constexpr std::uint32_t kDepthLimit = 10'000;
+constexpr std::size_t kHeapLimitKib = 20'000;
+constexpr std::size_t kPatternSizeMax = 32'764;
+
+pcre2_code* code_of(void* code) { return static_cast<pcre2_code*>(code); }
+
+std::string error_text(int code) {
+  PCRE2_UCHAR text[256];
+  const int size = pcre2_get_error_message(code, text, sizeof text);
+  return size < 0 ? "unknown error"
+                  : std::string(reinterpret_cast<const char*>(text),
+                                static_cast<std::size_t>(size));
+}
+
+Result<std::uint32_t> pcre_options(std::string_view options) {
+  // Invalid UTF-8 never matches, rather than being undefined behaviour.
+  std::uint32_t flags = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
+  for (const char c : options) {
+    switch (c) {
+      case 'i': flags |= PCRE2_CASELESS; break;
+      case 'm': flags |= PCRE2_MULTILINE; break;
+      case 's': flags |= PCRE2_DOTALL; break;
+      case 'x': flags |= PCRE2_EXTENDED; break;
+      case 'u': break;
+      default:
+        return fail(location_code(51108),
+                    fmt::format("invalid flag in regex options: {}", options));
+    }
+  }
+  return flags;
+}
+
+// What a thread needs to match; grows with the largest pattern it has met.
+struct ThreadMatcher {
+  pcre2_match_context* context = pcre2_match_context_create(nullptr);
+  pcre2_match_data* data = nullptr;
+  std::uint32_t pairs = 0;
+
+  ThreadMatcher() {
+    pcre2_set_match_limit(context, kMatchLimit);
+    pcre2_set_depth_limit(context, kDepthLimit);
+    pcre2_set_heap_limit(context, kHeapLimitKib);
+  }
+  ~ThreadMatcher() {
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(context);
+  }
+  void reserve(std::uint32_t wanted) {
+    if (wanted <= pairs) return;
+    pcre2_match_data_free(data);
+    pairs = wanted < 8 ? 8 : wanted;
+    data = pcre2_match_data_create(pairs, nullptr);
+  }
+};
+
+ThreadMatcher& thread_matcher(std::size_t groups) {
+  thread_local ThreadMatcher matcher;
+  matcher.reserve(static_cast<std::uint32_t>(groups));
+  return matcher;
+}
+
+int run(const pcre2_code* code, std::string_view text, std::size_t from, ThreadMatcher& matcher) {
+  const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data() == nullptr ? "" : text.data());
+  int rc = pcre2_match(code, subject, text.size(), from, 0, matcher.data, matcher.context);
+  // The machine code's stack is small; the interpreter's heap is limited above.
+  if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
+    rc = pcre2_match(code, subject, text.size(), from, PCRE2_NO_JIT, matcher.data,
+                     matcher.context);
+  return rc;
+}
+
+bool is_special(char c) { return std::string_view("\\^$.[]|()?*+{}").contains(c); }
+bool is_quantifier(char c) { return std::string_view("?*+{").contains(c); }
+
+// Reads the literal text from `at` on; stops before the first thing that is not literal.
+std::string read_literal(std::string_view pattern, std::size_t& at) {
+  std::string text;
+  while (at < pattern.size()) {
+    std::size_t size = 1;
+    char c = pattern[at];
+    if (c == '\\' && at + 1 < pattern.size() && is_special(pattern[at + 1])) {
+      c = pattern[at + 1];
+      size = 2;
+    } else if (is_special(c)) {
+      break;
+    }
+    // A quantifier belongs to the character before it (all bytes of it).
+    if (at + size < pattern.size() && is_quantifier(pattern[at + size])) {
+      if (static_cast<unsigned char>(c) >= 0x80)
+        while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xc0) == 0x80)
+          text.pop_back(), --at;
+      if (static_cast<unsigned char>(c) >= 0x80 && !text.empty()) text.pop_back(), --at;
+      break;
+    }
+    text.push_back(c);
+    at += size;
+  }
+  return text;
+}
+
+}  // namespace
+
+void Regex::analyse() {
+  const bool only_harmless = options_.find_first_not_of("us") == std::string::npos;
+  if (!only_harmless) return;
+  const std::string_view pattern = pattern_;
+  // Top-level alternatives would make the prefix wrong; be content with patterns without any.
+  if (pattern.contains('|') || pattern.contains("\\Q")) return;
+  if (pattern.starts_with('^')) {
+    std::size_t at = 1;
+    prefix_ = read_literal(pattern, at);
+    const std::string_view rest = pattern.substr(at);
+    const bool any_rest = rest.empty() || rest == ".*";
+    if (any_rest && !prefix_.empty()) shape_ = Shape::kPrefix;
+    return;
+  }
+  std::size_t at = 0;
+  literal_ = read_literal(pattern, at);
+  if (at == pattern.size() && !literal_.empty()) shape_ = Shape::kLiteral;
+}
+
+Result<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
+                                                    std::string_view options) {
+  if (pattern.contains('\0'))
+    return fail(ErrorCode::kBadValue,
+                "Regular expression cannot contain an embedded null byte");
+  if (options.contains('\0'))
+    return fail(ErrorCode::kBadValue,
+                "Regular expression options string cannot contain an embedded null byte");
+  if (pattern.size() > kPatternSizeMax)
+    return fail(location_code(51091), "Regular expression is invalid: pattern is too long");
+  MULTIFORA_ASSIGN_R(const std::uint32_t flags, pcre_options(options));
+  // The former library's name of the same thing.
+  std::string text(pattern);
+  if (text.starts_with("(*UTF8)")) text.replace(0, 7, "(*UTF)");
+
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), flags,
+                                   &error, &offset, nullptr);
+  if (code == nullptr)
+    return fail(location_code(51091),
+                fmt::format("Regular expression is invalid: {}", error_text(error)));
+  std::shared_ptr<Regex> regex(new Regex());
+  regex->code_ = code;
+  regex->pattern_ = pattern;
+  regex->options_ = options;
+  std::uint32_t captures = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &captures);
+  regex->capture_count_ = captures;
+  regex->analyse();
+  if (regex->shape_ == Shape::kGeneral) pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  return regex;
+}
+
+Regex::~Regex() { pcre2_code_free(code_of(code_)); }
+
+Result<bool> Regex::matches(std::string_view text) const {
+  if (shape_ == Shape::kLiteral) return text.contains(literal_);
+  if (shape_ == Shape::kPrefix) return text.starts_with(prefix_);
+  return find(text, 0, nullptr);
+}
+
+Result<bool> Regex::find(std::string_view text, std::size_t from,
+                         std::vector<Range>* groups) const {
+  ThreadMatcher& matcher = thread_matcher(capture_count_ + 1);
+  const int rc = run(code_of(code_), text, from, matcher);
+  if (rc == PCRE2_ERROR_NOMATCH) return false;
+  if (rc < 0)
+    return fail(location_code(51156),
+                fmt::format("Error occurred while executing the regular expression. "
+                            "Result code: {}",
+                            rc));
+  if (groups == nullptr) return true;
+  const PCRE2_SIZE* ranges = pcre2_get_ovector_pointer(matcher.data);
+  groups->assign(capture_count_ + 1, Range());
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rc) && i < groups->size(); ++i) {
+    if (ranges[2 * i] == PCRE2_UNSET) continue;
+    (*groups)[i] = {ranges[2 * i], ranges[2 * i + 1]};
+  }
+  return true;
+}
+
+}  // namespace multifora
