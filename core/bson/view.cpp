@@ -9,47 +9,6 @@ namespace {
 
 constexpr char kEmptyDocument[] = {5, 0, 0, 0, 0};
 
-// What a value holds beyond its fixed bytes: a text or bytes of a stated length, everything (the
-// length counts itself), or two C strings.
-enum class Extra : std::uint8_t { kNone, kLength, kWholeLength, kRegex, kBad };
-
-struct SizeRule {
-  std::uint8_t fixed = 0;
-  Extra extra = Extra::kBad;
-};
-
-constexpr auto kSizeRules = [] {
-  struct {
-    SizeRule rules[256];
-  } table{};
-  const auto set = [&](BsonType type, std::uint8_t fixed, Extra extra) {
-    table.rules[static_cast<std::uint8_t>(type)] = {fixed, extra};
-  };
-  set(BsonType::kEOO, 0, Extra::kNone);
-  set(BsonType::kDouble, 8, Extra::kNone);
-  set(BsonType::kString, 4, Extra::kLength);
-  set(BsonType::kObject, 0, Extra::kWholeLength);
-  set(BsonType::kArray, 0, Extra::kWholeLength);
-  set(BsonType::kBinData, 5, Extra::kLength);
-  set(BsonType::kUndefined, 0, Extra::kNone);
-  set(BsonType::kObjectId, 12, Extra::kNone);
-  set(BsonType::kBool, 1, Extra::kNone);
-  set(BsonType::kDate, 8, Extra::kNone);
-  set(BsonType::kNull, 0, Extra::kNone);
-  set(BsonType::kRegex, 2, Extra::kRegex);
-  set(BsonType::kDBRef, 16, Extra::kLength);
-  set(BsonType::kCode, 4, Extra::kLength);
-  set(BsonType::kSymbol, 4, Extra::kLength);
-  set(BsonType::kCodeWithScope, 0, Extra::kWholeLength);
-  set(BsonType::kInt32, 4, Extra::kNone);
-  set(BsonType::kTimestamp, 8, Extra::kNone);
-  set(BsonType::kInt64, 8, Extra::kNone);
-  set(BsonType::kDecimal128, 16, Extra::kNone);
-  set(BsonType::kMinKey, 0, Extra::kNone);
-  set(BsonType::kMaxKey, 0, Extra::kNone);
-  return table;
-}();
-
 // 2^63 as a double; every double below it (and at or above its negative) truncates to an int64.
 constexpr double kTwoTo63 = 9223372036854775808.0;
 
@@ -73,24 +32,48 @@ std::int64_t truncate_decimal(Decimal128 value) {
 
 }  // namespace
 
-std::size_t bson_value_size(BsonType type, const char* value) {
-  const SizeRule rule = kSizeRules.rules[static_cast<std::uint8_t>(type)];
-  switch (rule.extra) {
-    case Extra::kNone:
-      return rule.fixed;
-    case Extra::kLength:
-    case Extra::kWholeLength:
-      return rule.fixed + static_cast<std::size_t>(load_le<std::uint32_t>(value));
-    case Extra::kRegex: {
-      const std::size_t pattern = std::strlen(value);
-      return rule.fixed + pattern + std::strlen(value + pattern + 1);
-    }
-    case Extra::kBad:
-      break;
-  }
-  MULTIFORA_ASSERT(!"a type byte that the validator lets through");
-  return 0;
+namespace internal {
+
+namespace {
+
+constexpr std::array<std::uint8_t, 256> make_size_rules() {
+  std::array<std::uint8_t, 256> rules{};
+  rules.fill(kSizeIsSpecial);  // regexes, and bytes that are no type
+  const auto set = [&](BsonType type, int rule) {
+    rules[static_cast<std::uint8_t>(type)] = static_cast<std::uint8_t>(rule);
+  };
+  for (const BsonType type : {BsonType::kEOO, BsonType::kUndefined, BsonType::kNull,
+                              BsonType::kMinKey, BsonType::kMaxKey})
+    set(type, 0);
+  set(BsonType::kBool, 1);
+  set(BsonType::kInt32, 4);
+  for (const BsonType type :
+       {BsonType::kDouble, BsonType::kInt64, BsonType::kDate, BsonType::kTimestamp})
+    set(type, 8);
+  set(BsonType::kObjectId, 12);
+  set(BsonType::kDecimal128, 16);
+  // The length counts itself.
+  for (const BsonType type : {BsonType::kObject, BsonType::kArray, BsonType::kCodeWithScope})
+    set(type, kSizeHasLength);
+  // The length, and what it counts; a subtype or an ObjectId besides.
+  for (const BsonType type : {BsonType::kString, BsonType::kCode, BsonType::kSymbol})
+    set(type, kSizeHasLength | 4);
+  set(BsonType::kBinData, kSizeHasLength | 5);
+  set(BsonType::kDBRef, kSizeHasLength | 16);
+  return rules;
 }
+
+}  // namespace
+
+constinit const std::array<std::uint8_t, 256> kSizeRules = make_size_rules();
+
+std::size_t special_value_size(BsonType type, const char* value) {
+  MULTIFORA_ASSERT(type == BsonType::kRegex);  // the validator lets no other through
+  const std::size_t pattern = std::strlen(value) + 1;
+  return pattern + std::strlen(value + pattern) + 1;
+}
+
+}  // namespace internal
 
 double ValueView::number_as_double() const {
   switch (type_) {
@@ -175,7 +158,7 @@ Element DocumentView::find(std::string_view name) const {
     const std::size_t length = std::strlen(element_name);
     const char* value = element_name + length + 1;
     const std::size_t size = bson_value_size(type, value);
-    if (length == name.size() && std::memcmp(element_name, name.data(), length) == 0)
+    if (std::string_view(element_name, length) == name)
       return Element({element_name, length},
                      ValueView(type, value, static_cast<std::uint32_t>(size)));
     at = value + size;

@@ -8,6 +8,7 @@
 // Accessors named as_x require the value to be of that type (a DASSERT).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iterator>
 
@@ -21,8 +22,24 @@ namespace multifora {
 
 class DocumentView;
 
+namespace internal {
+// How a type's size is found, by type byte: the bytes that every value has (low bits), and whether
+// a length stands in its first four bytes or it takes a closer look.
+inline constexpr std::uint8_t kSizeFixedMask = 0x1f;
+inline constexpr std::uint8_t kSizeHasLength = 0x20;
+inline constexpr std::uint8_t kSizeIsSpecial = 0x40;
+extern const std::array<std::uint8_t, 256> kSizeRules;
+std::size_t special_value_size(BsonType type, const char* value);
+}  // namespace internal
+
 // Size in bytes of the value of type `type` that starts at `value`. Requires valid BSON.
-std::size_t bson_value_size(BsonType type, const char* value);
+inline std::size_t bson_value_size(BsonType type, const char* value) {
+  const std::uint8_t rule = internal::kSizeRules[static_cast<std::uint8_t>(type)];
+  const std::size_t fixed = rule & internal::kSizeFixedMask;
+  if ((rule & (internal::kSizeHasLength | internal::kSizeIsSpecial)) == 0) return fixed;
+  if ((rule & internal::kSizeHasLength) != 0) return fixed + load_le<std::uint32_t>(value);
+  return internal::special_value_size(type, value);
+}
 
 // One BSON value. Default: missing (kEOO, no bytes).
 class ValueView {
