@@ -162,7 +162,9 @@ class CommandContext {
       : host_(host), store_(store), client_(client), interrupt_(interrupt) {}
 
   PluginHost& host() const { return host_; }
+  // Requires has_store(); only tests run commands without one.
   Store& store() const { return *store_; }
+  bool has_store() const { return store_ != nullptr; }
   ClientInfo& client() const { return client_; }
   Interrupt& interrupt() const { return interrupt_; }
   SessionInfo& session() { return session_; }
@@ -215,7 +217,10 @@ class ServerControl {
   // Running operations as currentOp shows them.
   virtual void append_operations(ArrayBuilder& out, bool idle_connections) const = 0;
   virtual Status kill_operation(std::int64_t operation_id) = 0;
-  // "host:port" that clients can dial, and the replica set's name ("" for a standalone).
+  // Ends what runs in these sessions (16 bytes of lsid.id each); empty: in any session.
+  virtual void kill_sessions(const std::vector<std::string>& lsids) { (void)lsids; }
+  // "host:port" that clients can dial where the configuration says so, otherwise empty: then it is the
+  // address that the client dialled (ClientInfo::local). And the replica set's name ("": a standalone).
   virtual std::string advertised_address() const = 0;
   virtual std::string set_name() const = 0;
   virtual std::int64_t start_wall_ms() const = 0;

@@ -1,0 +1,454 @@
+#include "server/dispatch/dispatcher.h"
+
+#include <algorithm>
+#include <exception>
+#include <new>
+
+#include "core/base/assert.h"
+#include "server/dispatch/option_check.h"
+#include "server/dispatch/reply.h"
+
+namespace multifora {
+namespace {
+
+// One bit an option, in parse_arguments.
+constexpr std::size_t kOptionsMax = 64;
+
+bool writes(const CommandRow& row) {
+  return row.lock == LockIntent::kWrite || row.lock == LockIntent::kCatalog;
+}
+
+// Failures of the server rather than of the client's request.
+bool is_server_failure(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kInternalError:
+    case ErrorCode::kFileStreamFailed:
+    case ErrorCode::kOutOfDiskSpace:
+    case ErrorCode::kDataCorruptionDetected:
+    case ErrorCode::kExceededMemoryLimit:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// No input ends the process: what a handler or a library throws becomes an error reply.
+Status guarded_run(const CommandRow& row, CommandContext& context, const CommandRequest& request,
+                   DocumentBuilder& reply) {
+  try {
+    return row.run(context, request, reply);
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::kExceededMemoryLimit, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorCode::kInternalError, std::string("unexpected failure: ") + error.what()};
+  }
+}
+
+Status check_collection_target(const CommandRow& row, const CommandRequest& request) {
+  if ((row.flags & kCollectionName) == 0) return {};
+  const ValueView target = request.target();
+  if (target.type() != BsonType::kString)
+    return {ErrorCode::kInvalidNamespace, "collection name has invalid type " +
+                                              std::string(type_name(target.type()))};
+  const std::string_view name = target.as_string();
+  if (!name.empty() && name.find('\0') == std::string_view::npos) return {};
+  return {ErrorCode::kInvalidNamespace,
+          "Invalid namespace specified '" + std::string(request.db()) + "." + std::string(name) +
+              "'"};
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(PluginHost& host, Store* store, Durability* durability,
+                       DispatchOptions options)
+    : host_(host),
+      store_(store),
+      durability_(durability),
+      options_(std::move(options)),
+      boot_time_(static_cast<std::uint64_t>(host.clock().wall_ms() / 1000) << 32 | 1) {
+  for (const CommandRow* row : host.commands()) {
+    MULTIFORA_ASSERT(row->options.size() <= kOptionsMax);
+    const MetricsRegistry::Labels labels{{"command", std::string(row->name)}};
+    DispatchRow entry;
+    entry.row = row;
+    entry.total = &host.metrics().counter("command_total", "Commands run", labels);
+    entry.failed = &host.metrics().counter("command_failed_total", "Commands that failed", labels);
+    entry.latency_us = &host.metrics().counter(
+        "command_latency_us_total", "Time from request to reply", labels);
+    rows_.emplace(row->name, entry);
+    for (std::string_view alias : row->aliases) rows_.emplace(alias, entry);
+  }
+}
+
+Dispatcher::~Dispatcher() = default;
+
+const DispatchRow* Dispatcher::find(std::string_view name) const {
+  const auto at = rows_.find(name);
+  return at == rows_.end() ? nullptr : &at->second;
+}
+
+// ---------------------------------------------------------------- a request's steps
+
+Dispatcher::Next Dispatcher::start(Operation& operation, DocumentView body,
+                                   std::vector<DocumentSequence> sequences,
+                                   const RequestTraits& traits) {
+  operation.reply_start_ = operation.reply.size();
+  operation.error_ = ErrorCode::kOK;
+  operation.more_to_come_ = false;
+  operation.durable_position_ = 0;
+  operation.waited_ = false;
+  operation.arguments_ = Arguments();
+  const Status status = prepare(operation, body, sequences, traits);
+  if (!status.ok()) {
+    replace_reply(operation, status);
+    meter(operation);
+    return Next::kReply;
+  }
+  operation.request_.emplace(operation.body_, operation.arguments_.db, std::move(sequences));
+  if (const Status refused = admit(operation, *operation.row_->row); !refused.ok()) {
+    replace_reply(operation, refused);
+    meter(operation);
+    return Next::kReply;
+  }
+  return run_handler(operation);
+}
+
+Status Dispatcher::prepare(Operation& operation, DocumentView body,
+                           const std::vector<DocumentSequence>& sequences,
+                           const RequestTraits& traits) {
+  const std::string_view name = body.first().name();
+  const DispatchRow* row = find(name);
+  if (row == nullptr)
+    return {ErrorCode::kCommandNotFound, "no such command: '" + std::string(name) + "'"};
+
+  Arguments& arguments = operation.arguments_;
+  arguments.db = traits.db;
+  MULTIFORA_TRY(parse_arguments(*row->row, body, sequences, arguments));
+  if (arguments.db.data() == nullptr)
+    return {location_code(40571), "OP_MSG requests require a $db argument"};
+  if (arguments.has_ignored_nulls) {
+    operation.kept_body_ = without_ignored_nulls(*row->row, body);
+    body = operation.kept_body_.view();
+    arguments = Arguments();
+    arguments.db = traits.db;
+    MULTIFORA_TRY(parse_arguments(*row->row, body, sequences, arguments));
+  }
+  MULTIFORA_TRY(check_request_database(arguments.db));
+
+  const std::int64_t now_us = host_.clock().monotonic_us();
+  const std::int64_t id = next_operation_id_.fetch_add(1, std::memory_order_relaxed);
+  {
+    std::lock_guard lock(operation.mutex_);
+    operation.id_ = id;
+    operation.started_us_ = now_us;
+    operation.body_ = body;
+    operation.row_ = row;
+    operation.interrupt_.emplace(host_.clock());
+    if (arguments.max_time_ms > 0 && !arguments.own_max_time)
+      operation.interrupt_->set_deadline_us(now_us + arguments.max_time_ms * 1000);
+  }
+  operation.context_.emplace(host_, store_, operation.client_, *operation.interrupt_);
+  CommandContext& context = *operation.context_;
+  context.operation_id = id;
+  context.exhaust_allowed = traits.exhaust_allowed;
+  SessionInfo& session = context.session();
+  session.lsid = std::move(operation.lsid_spare_);
+  session.lsid.assign(arguments.lsid);
+  session.txn_number = arguments.txn_number;
+  session.start_transaction = arguments.start_transaction;
+  session.in_transaction = arguments.has_autocommit;
+  return {};
+}
+
+Status Dispatcher::admit(Operation& operation, const CommandRow& row) {
+  const Arguments& arguments = operation.arguments_;
+  MULTIFORA_TRY(check_api(row, arguments));
+  if ((row.flags & kAdminOnly) != 0 && arguments.db != "admin")
+    return {ErrorCode::kUnauthorized,
+            std::string(row.name) + " may only be run against the admin database."};
+  MULTIFORA_TRY(check_collection_target(row, *operation.request_));
+  MULTIFORA_TRY(check_session(row, arguments));
+  MULTIFORA_TRY(check_concerns(operation, row));
+  if (writes(row) && durability_ != nullptr) MULTIFORA_TRY(durability_->health());
+  return {};
+}
+
+Status Dispatcher::check_api(const CommandRow& row, const Arguments& arguments) const {
+  if (arguments.api_version.data() == nullptr) {
+    if (!arguments.api_strict && !arguments.api_deprecation_errors) return {};
+    return {location_code(4886600),
+            "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion"};
+  }
+  if (arguments.api_version != "1")
+    return {ErrorCode::kAPIVersionError, "API version must be \"1\""};
+  if (!arguments.api_strict || (row.flags & kAllowedInStrictApi) != 0) return {};
+  return {ErrorCode::kAPIStrictError, "Provided apiStrict:true, but the command " +
+                                          std::string(row.name) + " is not in API Version 1"};
+}
+
+Status Dispatcher::check_session(const CommandRow& row, const Arguments& arguments) const {
+  const bool has_number = arguments.txn_number >= 0;
+  const bool has_session = !arguments.lsid.empty();
+  if (has_number && !has_session)
+    return {ErrorCode::kInvalidOptions,
+            "Transaction number requires a session ID to also be specified"};
+  if (arguments.has_autocommit && !has_number)
+    return {ErrorCode::kInvalidOptions,
+            "'autocommit' field requires a transaction number to also be specified"};
+  if (arguments.has_autocommit && arguments.autocommit)
+    return {ErrorCode::kInvalidOptions, "Specifying autocommit=true is not allowed."};
+  if (arguments.start_transaction && !arguments.has_autocommit)
+    return {ErrorCode::kInvalidOptions,
+            "'startTransaction' field requires a 'autocommit: false' to also be specified"};
+  if (!has_number) return {};
+  if (!replica_set())
+    return {ErrorCode::kIllegalOperation,
+            "Transaction numbers are only allowed on a replica set member or mongos"};
+  if (arguments.has_autocommit)
+    return {ErrorCode::kOperationNotSupportedInTransaction,
+            "multi-document transactions are not supported by this version of MultiforaDB; cannot "
+            "run '" + std::string(row.name) + "' in a multi-document transaction"};
+  if ((row.flags & kRetryableWrite) == 0)
+    return {location_code(50768),
+            "txnNumber may only be provided for multi-document transactions and retryable write "
+            "commands. autocommit:false was not provided, and " +
+                std::string(row.name) + " is not a retryable write command."};
+  return {};
+}
+
+Status Dispatcher::check_concerns(Operation& operation, const CommandRow& row) {
+  const Arguments& arguments = operation.arguments_;
+  operation.read_concern_ = ReadConcern();
+  operation.write_concern_ = WriteConcern();
+  if (!arguments.write_concern.missing()) {
+    MULTIFORA_ASSIGN(operation.write_concern_,
+                     parse_write_concern(arguments.write_concern.as_document()));
+    if (operation.write_concern_.given && (row.flags & kAcceptsWriteConcern) == 0)
+      return {ErrorCode::kInvalidOptions, "Command does not support writeConcern"};
+    if (!replica_set()) MULTIFORA_TRY(refused_by_standalone(operation.write_concern_));
+  }
+  if (arguments.read_concern.missing()) return {};
+  MULTIFORA_ASSIGN(operation.read_concern_,
+                   parse_read_concern(row.name, arguments.read_concern.as_document()));
+  const ReadConcern& concern = operation.read_concern_;
+  if ((row.flags & kAcceptsReadConcern) == 0 && concern.level != ReadLevel::kLocal)
+    return {ErrorCode::kInvalidOptions,
+            "Command " + std::string(row.name) + " does not support { readConcern: { level: \"" +
+                std::string(read_level_name(concern.level)) +
+                "\" } } :: caused by :: read concern not supported"};
+  if (concern.level == ReadLevel::kSnapshot)
+    return {ErrorCode::kInvalidOptions,
+            "readConcern level snapshot is not supported by this version of MultiforaDB"};
+  if (!replica_set() && (concern.level == ReadLevel::kLinearizable || concern.after_cluster_time))
+    return {ErrorCode::kNotAReplicaSet,
+            "node needs to be a replica set member to use this readConcern"};
+  if (concern.after_cluster_time > cluster_time())
+    return {ErrorCode::kInvalidOptions,
+            "readConcern afterClusterTime value must not be greater than the current clusterTime"};
+  return {};
+}
+
+Dispatcher::Next Dispatcher::run_handler(Operation& operation) {
+  operation.context_->more_to_come = false;
+  Status status;
+  {
+    DocumentBuilder reply(&operation.reply);
+    status = guarded_run(*operation.row_->row, *operation.context_, *operation.request_, reply);
+    if (status.ok()) {
+      operation.wait_ = operation.context_->take_wait();
+      if (operation.wait_ == nullptr) append_tail(operation, reply);
+    }
+  }
+  if (status.ok() && operation.wait_ != nullptr) {
+    operation.reply.resize(operation.reply_start_);
+    return Next::kWait;
+  }
+  return complete(operation, status);
+}
+
+Dispatcher::Next Dispatcher::complete(Operation& operation, const Status& status) {
+  operation.more_to_come_ = status.ok() && operation.context_->more_to_come;
+  if (status.ok())
+    append_times(operation);
+  else
+    replace_reply(operation, status);
+  // The client may send its metadata once; from then on currentOp shows it.
+  ClientInfo& client = operation.client_;
+  if (!operation.metadata_shown_ && !client.metadata.view().empty()) {
+    std::lock_guard lock(operation.mutex_);
+    operation.shown_app_name_ = client.app_name;
+    operation.shown_metadata_ = client.metadata;
+    operation.metadata_shown_ = true;
+  }
+  operation.durable_position_ = position_to_wait_for(operation);
+  if (operation.durable_position_ != 0) return Next::kDurable;
+  meter(operation);
+  return Next::kReply;
+}
+
+std::uint64_t Dispatcher::position_to_wait_for(Operation& operation) const {
+  if (durability_ == nullptr) return 0;
+  std::uint64_t position = 0;
+  if (operation.write_concern_.waits_for_disk()) position = operation.context_->write_position();
+  if (operation.read_concern_.waits_for_disk())
+    position = std::max(position, durability_->last_position());
+  return position > durability_->durable_position() ? position : 0;
+}
+
+void Dispatcher::durable(Operation& operation, const Status& status) {
+  if (!status.ok()) {
+    operation.more_to_come_ = false;
+    replace_reply(operation, status);
+  }
+  meter(operation);
+}
+
+void Dispatcher::keep_request(Operation& operation) {
+  if (operation.body_.data() != operation.kept_body_.bytes().data()) {
+    OwnedDocument copy(operation.body_);
+    std::lock_guard lock(operation.mutex_);
+    operation.kept_body_ = std::move(copy);
+    operation.body_ = operation.kept_body_.view();
+  }
+  // The arguments' views, too, must point into the copy.
+  operation.arguments_.read_concern = operation.arguments_.write_concern = ValueView();
+  operation.arguments_.lsid = operation.arguments_.api_version = {};
+  operation.kept_db_ = operation.arguments_.db;
+  operation.arguments_.db = operation.kept_db_;
+  operation.request_.emplace(operation.body_, operation.arguments_.db,
+                             std::vector<DocumentSequence>());
+}
+
+Dispatcher::Next Dispatcher::resume(Operation& operation) {
+  operation.waited_ = true;
+  // A handler that waits takes maxTimeMS as the time that it may wait.
+  operation.interrupt_->set_deadline_us(0);
+  return run_handler(operation);
+}
+
+Dispatcher::Next Dispatcher::again(Operation& operation) {
+  operation.reply_start_ = operation.reply.size();
+  return resume(operation);
+}
+
+void Dispatcher::finish(Operation& operation) {
+  {
+    std::lock_guard lock(operation.mutex_);
+    operation.row_ = nullptr;
+    operation.body_ = DocumentView();
+  }
+  if (operation.context_) {
+    operation.lsid_spare_ = std::move(operation.context_->session().lsid);
+    operation.context_.reset();
+  }
+  operation.request_.reset();
+  operation.wait_.reset();
+  constexpr std::size_t kKeptMax = 1024;
+  if (operation.kept_body_.bytes().size() > kKeptMax) operation.kept_body_ = OwnedDocument();
+}
+
+void Dispatcher::refuse(Operation& operation, const Status& status) {
+  operation.reply_start_ = operation.reply.size();
+  operation.more_to_come_ = false;
+  replace_reply(operation, status);
+}
+
+// ---------------------------------------------------------------- replies
+
+void Dispatcher::append_tail(Operation& operation, DocumentBuilder& reply) const {
+  const WriteConcern& concern = operation.write_concern_;
+  if (concern.given && replica_set()) {
+    if (const Status failed = unsatisfiable(concern); !failed.ok())
+      append_write_concern_error(reply, failed, concern);
+  }
+  reply.append("ok", 1.0);
+}
+
+std::uint64_t Dispatcher::cluster_time() const {
+  const std::uint64_t position = durability_ == nullptr ? 0 : durability_->last_position();
+  return position == 0 ? boot_time_ : position;
+}
+
+void Dispatcher::append_times(Operation& operation) {
+  if (!replica_set()) return;
+  const std::uint64_t now = cluster_time();
+  const std::uint64_t written =
+      operation.context_ ? operation.context_->write_position() : 0;
+  append_cluster_time(operation.reply, operation.reply_start_, std::max(now, written),
+                      written != 0 ? written : now);
+}
+
+void Dispatcher::replace_reply(Operation& operation, const Status& status) {
+  operation.error_ = status.code();
+  operation.reply.resize(operation.reply_start_);
+  {
+    DocumentBuilder reply(&operation.reply);
+    append_error(reply, status);
+    append_error_labels(reply, status.code(), operation.arguments_.txn_number >= 0);
+  }
+  append_times(operation);
+  if (is_server_failure(status.code())) log_failure(operation, status);
+}
+
+// ---------------------------------------------------------------- meters and log
+
+void Dispatcher::meter(Operation& operation) {
+  if (operation.row_ == nullptr) return;
+  const DispatchRow& row = *operation.row_;
+  const std::int64_t duration_us = host_.clock().monotonic_us() - operation.started_us_;
+  row.total->add();
+  row.latency_us->add(static_cast<std::uint64_t>(std::max<std::int64_t>(duration_us, 0)));
+  if (operation.error_ != ErrorCode::kOK) row.failed->add();
+  const bool slow = duration_us >= options_.slow_ms * 1000 && !operation.waited_;
+  if (slow) log_slow(operation, duration_us);
+}
+
+void Dispatcher::log_slow(Operation& operation, std::int64_t duration_us) const {
+  if (!host_.log().wants(LogLevel::kInfo)) return;
+  const std::string ns = operation.request_ ? operation.request_->ns() : std::string();
+  const std::string code = error_code_name(operation.error_);
+  host_.log().event(LogLevel::kInfo, "command", "slow command",
+                    {{"command", operation.row_->row->name},
+                     {"ns", std::string_view(ns)},
+                     {"duration_ms", duration_us / 1000},
+                     {"connection", operation.client_.connection_id},
+                     {"app_name", std::string_view(operation.client_.app_name)},
+                     {"code", std::string_view(code)},
+                     {"reply_bytes", static_cast<std::int64_t>(operation.reply.size())}});
+}
+
+void Dispatcher::log_failure(const Operation& operation, const Status& status) const {
+  const std::string code = status.code_name();
+  host_.log().event(LogLevel::kError, "command", status.message(),
+                    {{"command", operation.row_ == nullptr ? std::string_view()
+                                                           : operation.row_->row->name},
+                     {"connection", operation.client_.connection_id},
+                     {"code", std::string_view(code)}});
+}
+
+// ---------------------------------------------------------------- commands inside commands
+
+OwnedDocument Dispatcher::run(CommandContext& context, const CommandRequest& request) {
+  DocumentBuilder reply;
+  Status status;
+  const DispatchRow* row = find(request.name());
+  Arguments arguments;
+  arguments.db = request.db();
+  if (row == nullptr)
+    status = {ErrorCode::kCommandNotFound,
+              "no such command: '" + std::string(request.name()) + "'"};
+  else
+    status = parse_arguments(*row->row, request.body(), request.sequences(), arguments);
+  if (status.ok()) status = check_collection_target(*row->row, request);
+  if (status.ok() && writes(*row->row) && durability_ != nullptr) status = durability_->health();
+  if (status.ok()) status = guarded_run(*row->row, context, request, reply);
+  if (status.ok()) {
+    reply.append("ok", 1.0);
+    return std::move(reply).finish();
+  }
+  DocumentBuilder failed;
+  append_error(failed, status);
+  return std::move(failed).finish();
+}
+
+}  // namespace multifora

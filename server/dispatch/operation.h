@@ -1,0 +1,108 @@
+// An Operation is a place for one request at a time: its reply, its command context, and what
+// currentOp shows of it. A connection (or an embedded caller) owns one and uses it for each request
+// in turn, so that a request allocates next to nothing.
+//
+// The owner's thread works on it; the registry's readers see only what `mutex_` guards.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "core/base/interrupt.h"
+#include "core/bson/builder.h"
+#include "core/bson/view.h"
+#include "core/plugin/command.h"
+#include "server/dispatch/arguments.h"
+#include "server/dispatch/concerns.h"
+
+namespace multifora {
+
+class Dispatcher;
+struct DispatchRow;
+
+// How a request came, beside its bytes.
+struct RequestTraits {
+  bool exhaust_allowed = false;
+  bool unacknowledged = false;    // moreToCome: nobody reads the reply
+  std::string_view db = {};       // where the body has no $db (OP_QUERY, embedded use)
+};
+
+class Operation {
+ public:
+  explicit Operation(ClientInfo& client) : client_(client) {}
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  // The reply's document is appended here. The owner may put a frame before it first.
+  Buffer reply;
+
+  ClientInfo& client() const { return client_; }
+  // The handler has more replies to the same request: send this one, then Dispatcher::again.
+  bool more_to_come() const { return more_to_come_; }
+  // What the reply waits for, after Next::kDurable.
+  std::uint64_t durable_position() const { return durable_position_; }
+  // What to subscribe to, after Next::kWait.
+  std::unique_ptr<Wait> take_wait() { return std::move(wait_); }
+  // Ends what runs at the next check; any thread. Nothing where nothing runs.
+  void kill(ErrorCode reason);
+  // Milliseconds that the present request has run for; -1: none runs. Any thread.
+  std::int64_t running_ms(const Clock& clock) const;
+
+ private:
+  friend class Dispatcher;
+  friend class OperationRegistry;
+
+  ClientInfo& client_;
+
+  // --- guarded by mutex_, written by the owner's thread ---
+  mutable std::mutex mutex_;
+  std::int64_t id_ = 0;
+  std::int64_t started_us_ = 0;
+  const DispatchRow* row_ = nullptr;  // not null: a request runs
+  DocumentView body_;
+  std::string shown_app_name_;
+  OwnedDocument shown_metadata_;
+  std::optional<Interrupt> interrupt_;
+
+  // --- the owner's thread only ---
+  std::optional<CommandContext> context_;
+  std::optional<CommandRequest> request_;
+  OwnedDocument kept_body_;  // where the request outlives its message
+  std::string kept_db_;
+  Arguments arguments_;
+  WriteConcern write_concern_;
+  ReadConcern read_concern_;
+  std::string lsid_spare_;  // keeps its capacity from request to request
+  std::size_t reply_start_ = 0;
+  std::uint64_t durable_position_ = 0;
+  std::unique_ptr<Wait> wait_;
+  bool more_to_come_ = false;
+  bool metadata_shown_ = false;
+  bool waited_ = false;  // its duration says nothing about its speed
+  ErrorCode error_ = ErrorCode::kOK;
+};
+
+// Every operation of a server, for currentOp, killOp and shutdown. Any thread may call.
+class OperationRegistry {
+ public:
+  void attach(Operation* operation);
+  void detach(Operation* operation);
+  // As currentOp's inprog shows them.
+  void append(ArrayBuilder& out, bool idle_connections, const Clock& clock) const;
+  // NoSuchKey where none runs under this id.
+  Status kill(std::int64_t operation_id, ErrorCode reason);
+  void kill_all(ErrorCode reason);
+  // Kills what runs in one of these sessions (16 bytes each); empty: in any session.
+  void kill_sessions(const std::vector<std::string>& lsids);
+  std::size_t running() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<Operation*> operations_;
+};
+
+}  // namespace multifora

@@ -1,0 +1,23 @@
+// The parts of a reply that every command shares.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/status.h"
+#include "core/bson/builder.h"
+#include "server/dispatch/concerns.h"
+
+namespace multifora {
+
+// {ok: 0, errmsg, code, codeName} and the failure's extra fields.
+void append_error(DocumentBuilder& reply, const Status& status);
+// errorLabels of a failure, where it has some. `retryable`: the command had a transaction number.
+void append_error_labels(DocumentBuilder& reply, ErrorCode code, bool retryable);
+void append_write_concern_error(DocumentBuilder& reply, const Status& status,
+                                const WriteConcern& concern);
+// Puts $clusterTime and operationTime at the end of the document that ends `reply` and starts at
+// `start`.
+void append_cluster_time(Buffer& reply, std::size_t start, std::uint64_t cluster_time,
+                         std::uint64_t operation_time);
+
+}  // namespace multifora
