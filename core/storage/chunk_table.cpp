@@ -45,7 +45,10 @@ void ChunkTable::init_loaded(const std::vector<ChunkEntry>& entries, bool frozen
   for (const ChunkEntry& entry : entries) {
     const std::uint64_t chunk = states_.size();
     states_.emplace_back().entry = entry;
-    if (entry.kind == ChunkKind::kRecords) owned_[entry.owner].insert(chunk);
+    if (entry.kind != ChunkKind::kRecords) continue;
+    Owner& owner = owners_[entry.owner];
+    owner.chunks.insert(owner.chunks.end(), chunk);
+    owner.reusable_units += entry.free_units;
   }
   frozen_below_ = states_.size();
   if (!frozen) {
@@ -215,6 +218,12 @@ bool ChunkTable::take_free(std::uint64_t chunk, ChunkKind kind) {
   return true;
 }
 
+bool ChunkTable::is_free_run(std::uint64_t first, std::uint64_t count) const {
+  for (std::uint64_t i = 0; i < count; ++i)
+    if (!free_.contains(first + i)) return false;
+  return true;
+}
+
 std::uint64_t ChunkTable::trailing_free() const {
   std::uint64_t count = 0;
   for (auto it = free_.rbegin(); it != free_.rend() && *it == size() - 1 - count; ++it) ++count;
@@ -229,21 +238,58 @@ bool ChunkTable::record_chunk_empty(std::uint64_t chunk) const {
 
 void ChunkTable::free_record_chunk(std::uint64_t chunk) {
   MULTIFORA_ASSERT(record_chunk_empty(chunk));
-  const auto it = owned_.find(states_[chunk].entry.owner);
-  it->second.erase(chunk);
-  if (it->second.empty()) owned_.erase(it);
+  const auto it = owners_.find(states_[chunk].entry.owner);
+  it->second.chunks.erase(chunk);
+  it->second.reusable_units -= kUnitsPerChunk;
+  if (it->second.chunks.empty()) owners_.erase(it);
   make_free(chunk);
 }
 
-const std::set<std::uint64_t>* ChunkTable::owned(CollectionId owner) const {
-  const auto it = owned_.find(owner);
-  return it == owned_.end() ? nullptr : &it->second;
+// --- record chunks ---
+
+const ChunkTable::Owner* ChunkTable::owner(CollectionId collection) const {
+  const auto it = owners_.find(collection);
+  return it == owners_.end() ? nullptr : &it->second;
 }
 
-void ChunkTable::set_owner(std::uint64_t chunk, CollectionId owner) {
-  states_[chunk].entry.owner = owner;
-  owned_[owner].insert(chunk);
+void ChunkTable::start_record_chunk(std::uint64_t chunk, CollectionId owner, PageId bitmap_page) {
+  ChunkEntry& entry = states_[chunk].entry;
+  entry.owner = owner;
+  entry.bitmap_page = bitmap_page;
+  owners_[owner].chunks.insert(chunk);
+  owners_[owner].reusable_units += kUnitsPerChunk;
   mark_dirty(chunk);
+}
+
+void ChunkTable::use_units(std::uint64_t chunk, std::uint32_t units, Generation generation) {
+  ChunkState& state = states_[chunk];
+  state.entry.free_units -= units;
+  state.written = generation;
+  owners_[state.entry.owner].reusable_units -= units;
+  mark_dirty(chunk);
+}
+
+void ChunkTable::suspend_units(std::uint64_t chunk, PendingRange range) {
+  ChunkState& state = states_[chunk];
+  state.entry.free_units += range.units;
+  state.busy_units += range.units;
+  state.pending.push_back(range);
+  mark_dirty(chunk);
+}
+
+void ChunkTable::release_units(std::uint64_t chunk, Generation limit) {
+  ChunkState& state = states_[chunk];
+  std::size_t done = 0;
+  std::uint32_t units = 0;
+  for (; done < state.pending.size() && state.pending[done].generation <= limit; ++done)
+    units += state.pending[done].units;
+  if (done == 0) return;
+  state.pending.erase(state.pending.begin(),
+                      state.pending.begin() + static_cast<std::ptrdiff_t>(done));
+  if (state.pending.empty()) state.pending.shrink_to_fit();
+  state.busy_units -= units;
+  state.hole_max = kHoleUnknown;
+  owners_[state.entry.owner].reusable_units += units;
 }
 
 }  // namespace multifora

@@ -109,15 +109,26 @@ class ChunkTable {
   std::uint64_t take_free_run(std::uint64_t count, ChunkKind kind);
   // Takes exactly `chunk`; false where it is not free.
   bool take_free(std::uint64_t chunk, ChunkKind kind);
+  bool is_free_run(std::uint64_t first, std::uint64_t count) const;
   // The run of free chunks at the end of the file.
   std::uint64_t trailing_free() const;
   // A record chunk that holds nothing any more. The caller has dealt with its bitmap page.
   void free_record_chunk(std::uint64_t chunk);
   bool record_chunk_empty(std::uint64_t chunk) const;
 
-  // Record chunks of a collection, or null.
-  const std::set<std::uint64_t>* owned(CollectionId owner) const;
-  void set_owner(std::uint64_t chunk, CollectionId owner);
+  // --- record chunks ----------------------------------------------------------------------------
+  struct Owner {
+    std::set<std::uint64_t> chunks;
+    std::uint64_t reusable_units = 0;  // neither used nor pending, in all of them
+  };
+  // Null where the collection has no chunks.
+  const Owner* owner(CollectionId collection) const;
+  // A chunk just taken for records, with its bitmap page.
+  void start_record_chunk(std::uint64_t chunk, CollectionId owner, PageId bitmap_page);
+  void use_units(std::uint64_t chunk, std::uint32_t units, Generation generation);
+  void suspend_units(std::uint64_t chunk, PendingRange range);
+  // Pending ranges of generations <= limit are free from here.
+  void release_units(std::uint64_t chunk, Generation limit);
 
  private:
   std::uint64_t* word(PageId id);
@@ -131,7 +142,7 @@ class ChunkTable {
   std::vector<bool> is_dirty_;         // by table page
   std::set<std::uint64_t> free_;       // free chunks that may be taken
   std::set<std::uint64_t> page_room_;  // page chunks with a free page that may be taken
-  std::unordered_map<CollectionId, std::set<std::uint64_t>> owned_;
+  std::unordered_map<CollectionId, Owner> owners_;
   std::uint64_t frozen_below_ = 0;
 };
 

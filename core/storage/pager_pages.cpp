@@ -102,6 +102,7 @@ void PageStash::link() {
   for (const PageId id : unlinked_) {
     impl.table.use_page(id, impl.now());
     impl.born.push_back(id);
+    store_le(impl.writable(id) + offsetof(PageHeader, generation), impl.now());
   }
   impl.dirty_bytes += unlinked_.size() * kPageSize;
   unlinked_.clear();

@@ -1,34 +1,231 @@
+// Publishing, reading and retiring records. Format: top of record_space.h and docs/format-data.md.
 #include "core/storage/record_space.h"
 
-#include "core/storage/pager_impl.h"
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include "core/base/limits.h"
+#include "core/storage/record_pool.h"
 
 namespace multifora {
 
-struct RecordSpace::Impl {
-  explicit Impl(Pager& owner) : pager(owner) {}
-  Pager& pager;
-};
+namespace {
 
-RecordSpace::RecordSpace(Pager& pager) : impl_(std::make_unique<Impl>(pager)) {}
+// Up to here header and payload are joined and written by one call.
+constexpr std::size_t kJoinedSizeMax = 64 * 1024;
+constexpr std::size_t kPayloadSizeMax = limits::kDocumentSizeMax + limits::kDocumentSizeSlack;
+static_assert((kPayloadSizeMax + kRecordHeaderSize) / kChunkSize + 2 <= RecordSpace::kRetirePages);
+
+struct RecordHeader {
+  std::uint32_t size;
+  std::uint32_t collection;
+  std::uint64_t hash;
+};
+static_assert(sizeof(RecordHeader) == kRecordHeaderSize);
+
+std::uint64_t record_hash(Bytes payload, RecordId id) {
+  return XXH3_64bits_withSeed(payload.data(), payload.size(), id);
+}
+
+}  // namespace
+
+RecordSpace::RecordSpace(Pager& pager) : impl_(std::make_unique<Impl>(pager, *this)) {}
 RecordSpace::~RecordSpace() = default;
 
+// --- bitmaps ---
+
+char* RecordSpace::Impl::writable_bitmap(std::uint64_t chunk, std::vector<PageId>& promised) {
+  PageId& bitmap = table()[chunk].entry.bitmap_page;
+  if (const Result<const char*> page = pager.read(bitmap); !page) {
+    kernel.log.event(LogLevel::kError, "storage", "A bitmap of record space is damaged.",
+                     {{"chunk", static_cast<std::int64_t>(chunk)},
+                      {"reason", std::string_view(page.error().message())}});
+    return nullptr;
+  }
+  if (pager.writable_in_place(bitmap)) return kernel.writable(bitmap);
+  std::vector<PageId>& from = promised.empty() ? kernel.reserve : promised;
+  if (from.empty() && table().promise_pages(1, &from) == 0) return nullptr;
+  char* const page = kernel.make_writable_locked(&bitmap, from);
+  table().mark_dirty(chunk);
+  return page;
+}
+
+// Brings the bitmap into memory before the mutex is taken for it.
+void RecordSpace::Impl::touch_bitmap(RecordLocation location) {
+  PageId bitmap = kNoPage;
+  {
+    std::lock_guard lock(kernel.mutex);
+    if (chunk_of_location(location) >= table().size()) return;
+    bitmap = table()[chunk_of_location(location)].entry.bitmap_page;
+    if (bitmap == kNoPage || pager.verified(bitmap)) return;
+  }
+  static_cast<void>(pager.read(bitmap));
+}
+
+// --- publish ---
+
+Status RecordSpace::Impl::write_record(RecordLocation location, RecordId id,
+                                       CollectionId collection, Bytes payload) {
+  const RecordHeader header{static_cast<std::uint32_t>(payload.size()), collection,
+                            record_hash(payload, id)};
+  const Bytes header_bytes(reinterpret_cast<const char*>(&header), sizeof header);
+  const std::uint64_t offset = location * kRecordUnit;
+  if (payload.size() > kJoinedSizeMax) {
+    MULTIFORA_TRY(kernel.file->write(offset, header_bytes));
+    return kernel.file->write(offset + sizeof header, payload);
+  }
+  static thread_local Buffer joined;  // fresh memory is dear
+  joined.assign(header_bytes);
+  joined.append(payload);
+  return kernel.file->write(offset, joined);
+}
+
+Status RecordSpace::publish(RecordReservation reservation, RecordId id, CollectionId collection,
+                            Bytes payload, PageStash& stash) {
+  Impl& impl = *impl_;
+  const RecordLocation location = reservation.location_;
+  const std::uint64_t units = reservation.units_;
+  MULTIFORA_ASSERT(location != 0 && units == record_units(payload.size()));
+  if (impl.kernel.failed) return impl.kernel.health();
+  if (Status status = impl.write_record(location, id, collection, payload); !status.ok()) {
+    impl.kernel.fail_for_good(status);
+    return status;
+  }
+  std::lock_guard lock(impl.kernel.mutex);
+  // All or nothing: the bitmaps first.
+  bool ready = true;
+  for_each_piece(location, units, [&](std::uint64_t chunk, std::uint32_t, std::uint32_t, bool) {
+    ready = ready && impl.writable_bitmap(chunk, stash.pages_) != nullptr;
+  });
+  if (!ready) {
+    reservation.space_ = nullptr;  // its range is left to the next open
+    return Status(ErrorCode::kOutOfDiskSpace,
+                  "no page for the record bitmap of " + impl.kernel.path);
+  }
+  for_each_piece(location, units,
+                 [&](std::uint64_t chunk, std::uint32_t first, std::uint32_t count, bool is_first) {
+                   ChunkState& state = impl.table()[chunk];
+                   char* const page = impl.kernel.writable(state.entry.bitmap_page);
+                   MULTIFORA_ASSERT(units_are(page, state.entry, first, count, false));
+                   for_each_unit_word(first, count, [&](std::size_t w, std::uint64_t mask) {
+                     store_unit_word(page, &state.entry, w, unit_word(page, state.entry, w) | mask);
+                   });
+                   if (!is_first) state.entry.lead_units = count;
+                   --state.reservations;
+                   impl.table().use_units(chunk, count, impl.kernel.now());
+                 });
+  reservation.space_ = nullptr;
+  impl.kernel.dirty_bytes += units * kRecordUnit;
+  if (const auto it = impl.live_bytes.find(collection); it != impl.live_bytes.end())
+    it->second += units * kRecordUnit;
+  return {};
+}
+
+// --- retire ---
+
+bool RecordSpace::Impl::possible(RecordLocation location, std::uint64_t units) const {
+  const std::uint64_t last = chunk_of_location(location + units - 1);
+  if (location == 0 || last >= kernel.table.size()) return false;
+  for (std::uint64_t chunk = chunk_of_location(location); chunk <= last; ++chunk)
+    if (kernel.table[chunk].entry.kind != ChunkKind::kRecords) return false;
+  return true;
+}
+
+void RecordSpace::Impl::retire_piece(std::uint64_t chunk, std::uint32_t first, std::uint32_t units,
+                                     bool is_first, std::vector<PageId>& promised) {
+  char* const page = writable_bitmap(chunk, promised);
+  ChunkState& state = table()[chunk];
+  if (page == nullptr || !units_are(page, state.entry, first, units, true)) {
+    kernel.log.event(
+        LogLevel::kError, "storage", "A retired record is not marked as used; its space is lost.",
+        {{"chunk", static_cast<std::int64_t>(chunk)}, {"unit", static_cast<std::int64_t>(first)}});
+    return;
+  }
+  for_each_unit_word(first, units, [&](std::size_t w, std::uint64_t mask) {
+    store_unit_word(page, &state.entry, w, unit_word(page, state.entry, w) & ~mask);
+  });
+  if (!is_first) state.entry.lead_units = 0;
+  const Generation now = kernel.now();
+  if (state.pending.empty() || state.pending.back().generation != now)
+    kernel.retired.push_chunk(now, chunk);
+  table().suspend_units(chunk, {first, units, now});
+}
+
+void RecordSpace::retire(RecordLocation location, std::size_t size_bytes, PageStash& stash) {
+  Impl& impl = *impl_;
+  const std::uint64_t units = record_units(size_bytes);
+  impl.touch_bitmap(location);
+  std::lock_guard lock(impl.kernel.mutex);
+  if (!impl.possible(location, units)) {
+    impl.kernel.log.event(LogLevel::kError, "storage",
+                          "A retired record lies outside record space.",
+                          {{"location", static_cast<std::int64_t>(location)},
+                           {"size_bytes", static_cast<std::int64_t>(size_bytes)}});
+    return;
+  }
+  CollectionId collection = impl.table()[chunk_of_location(location)].entry.owner;
+  if (collection == 0)
+    std::memcpy(&collection,
+                impl.pager.read_base_ + location * kRecordUnit + offsetof(RecordHeader, collection),
+                sizeof collection);
+  for_each_piece(location, units,
+                 [&](std::uint64_t chunk, std::uint32_t first, std::uint32_t count, bool is_first) {
+                   impl.retire_piece(chunk, first, count, is_first, stash.pages_);
+                 });
+  impl.kernel.retired_bytes += units * kRecordUnit;
+  if (const auto it = impl.live_bytes.find(collection); it != impl.live_bytes.end())
+    it->second -= std::min(it->second, units * kRecordUnit);
+}
+
 void RecordSpace::free_chunk_locked(std::uint64_t chunk) {
-  Pager::Impl& pager = *impl_->pager.impl_;
-  const PageId bitmap = pager.table[chunk].entry.bitmap_page;
-  pager.table.free_record_chunk(chunk);
-  pager.retire_page_locked(bitmap);
+  Pager::Impl& kernel = impl_->kernel;
+  const PageId bitmap = kernel.table[chunk].entry.bitmap_page;
+  kernel.table.free_record_chunk(chunk);
+  kernel.retire_page_locked(bitmap);
 }
 
 void RecordSpace::release_pending_locked(std::uint64_t chunk, Generation limit) {
-  ChunkState& state = impl_->pager.impl_->table[chunk];
-  std::size_t done = 0;
-  for (; done < state.pending.size() && state.pending[done].generation <= limit; ++done)
-    state.busy_units -= state.pending[done].units;
-  if (done == 0) return;
-  state.pending.erase(state.pending.begin(),
-                      state.pending.begin() + static_cast<std::ptrdiff_t>(done));
-  state.hole_max = kHoleUnknown;
-  if (impl_->pager.impl_->table.record_chunk_empty(chunk)) free_chunk_locked(chunk);
+  Pager::Impl& kernel = impl_->kernel;
+  kernel.table.release_units(chunk, limit);
+  if (kernel.table.record_chunk_empty(chunk) && !kernel.table.frozen(chunk))
+    free_chunk_locked(chunk);
+}
+
+// --- read ---
+
+Result<Bytes> RecordSpace::peek(RecordLocation location, CollectionId collection) const {
+  const Pager::Impl& kernel = impl_->kernel;
+  const std::uint64_t end = kernel.file_bytes.load(std::memory_order_acquire);
+  const std::uint64_t offset = location * kRecordUnit;
+  if (location != 0 && location < end / kRecordUnit) [[likely]] {
+    const char* const at = impl_->pager.read_base_ + offset;
+    const auto* const header = reinterpret_cast<const RecordHeader*>(at);
+    if (header->collection == collection && header->size <= kPayloadSizeMax &&
+        header->size <= end - offset - kRecordHeaderSize) [[likely]]
+      return Bytes(at + kRecordHeaderSize, header->size);
+  }
+  return fail(ErrorCode::kDataCorruptionDetected,
+              fmt::format("no record of collection {} at offset {} of {}", collection, offset,
+                          kernel.path));
+}
+
+Result<Bytes> RecordSpace::read(RecordLocation location, RecordId id,
+                                CollectionId collection) const {
+  Result<Bytes> payload = peek(location, collection);
+  if (!payload) return payload;
+  const auto* const header =
+      reinterpret_cast<const RecordHeader*>(payload->data() - kRecordHeaderSize);
+  if (header->hash == record_hash(*payload, id)) [[likely]]
+    return payload;
+  return fail(ErrorCode::kDataCorruptionDetected,
+              fmt::format("record {} of collection {} at offset {} of {} has a wrong hash", id,
+                          collection, location * kRecordUnit, impl_->kernel.path));
+}
+
+void RecordSpace::prefetch(RecordLocation location) const {
+  const char* const at = impl_->pager.read_base_ + location * kRecordUnit;
+  __builtin_prefetch(at);
+  __builtin_prefetch(at + 64);
 }
 
 }  // namespace multifora

@@ -33,8 +33,22 @@ constexpr std::uint64_t record_units(std::size_t size_bytes) {
   return (size_bytes + kRecordHeaderSize + kRecordUnit - 1) / kRecordUnit;
 }
 
-// A collection's own allocation state (the chunks it fills and refills). In memory only.
-class RecordAllocator;
+struct RecordPool;
+
+// A collection's own allocation state (the chunks it fills and refills). In memory only. Guarded by
+// the pager's mutex; see record_pool.h.
+class RecordAllocator {
+ public:
+  ~RecordAllocator();
+  CollectionId collection() const { return collection_; }
+
+ private:
+  friend class RecordSpace;
+  RecordAllocator(RecordSpace& space, CollectionId collection);
+  RecordSpace& space_;
+  const CollectionId collection_;
+  std::unique_ptr<RecordPool> own_;  // null while the collection shares chunks
+};
 
 // A range that one writer holds and has not yet published; given back if it is destroyed
 // unpublished.
@@ -64,11 +78,14 @@ class RecordSpace {
   Result<RecordReservation> reserve(RecordAllocator& allocator, PageStash& stash,
                                     std::size_t size_bytes);
   // Writes header and payload (a failed write turns the pager read-only) and marks the range used.
+  // `payload` has the size that was reserved.
   Status publish(RecordReservation reservation, RecordId id, CollectionId collection, Bytes payload,
                  PageStash& stash);
 
-  // Pages that retire() may need in the stash.
+  // Pages that retire() may need in the stash; publish() too, where a snapshot was begun since the
+  // reserve().
   static constexpr std::size_t kRetirePages = 18;
+  static constexpr std::size_t kPublishPages = 18;
   // The record is no longer part of the current state. Cannot fail once the stash is ensured.
   void retire(RecordLocation location, std::size_t size_bytes, PageStash& stash);
 
@@ -96,6 +113,7 @@ class RecordSpace {
 
  private:
   friend class Pager;
+  friend class RecordAllocator;
   friend class RecordReservation;
   explicit RecordSpace(Pager& pager);
   // For the pager, under its allocator mutex. Pending ranges of generations <= limit are free

@@ -11,7 +11,10 @@ namespace multifora {
 
 class RetiredQueue {
  public:
-  void push_page(Generation generation, PageId id) { batch(generation).pages.push_back(id); }
+  void push_page(Generation generation, PageId id) {
+    batch(generation).pages.push_back(id);
+    ++page_count_;
+  }
   // Once a generation and chunk is enough; more do no harm.
   void push_chunk(Generation generation, std::uint64_t chunk) {
     batch(generation).chunks.push_back(chunk);
@@ -26,6 +29,7 @@ class RetiredQueue {
         *is_page = &from == &front.pages;
         *page_or_chunk = from.back();
         from.pop_back();
+        if (*is_page) --page_count_;
         return true;
       }
       batches_.pop_front();
@@ -33,9 +37,7 @@ class RetiredQueue {
     return false;
   }
 
-  bool has(Generation limit) const {
-    return !batches_.empty() && batches_.front().generation <= limit;
-  }
+  std::uint64_t page_count() const { return page_count_; }
 
  private:
   struct Batch {
@@ -50,6 +52,7 @@ class RetiredQueue {
   }
 
   std::deque<Batch> batches_;
+  std::uint64_t page_count_ = 0;
 };
 
 }  // namespace multifora
