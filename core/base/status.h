@@ -59,6 +59,12 @@ inline std::unexpected<Status> fail(Status status) {
   return std::unexpected<Status>(std::move(status));
 }
 
+// The failure of a Result, or OK: for callers that need no value.
+template <class T>
+Status status_of(Result<T> result) {
+  return result ? Status() : std::move(result).error();
+}
+
 }  // namespace multifora
 
 // Returns the Status of `expression` from the enclosing function (which returns Status) unless OK.

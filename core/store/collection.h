@@ -94,8 +94,8 @@ class CollectionWriter {
  public:
   virtual ~CollectionWriter() = default;
 
-  // The live state including this writer's changes. Views' documents and cursors are invalid after
-  // each change. yield() on it commits first.
+  // The live state including this writer's changes. Documents and cursors of it are invalid after
+  // each change (seek again by record id). yield() does nothing: commit and write() anew instead.
   virtual CollectionView& view() = 0;
 
   // `document` has _id first (see ensure_id in store.h). Checks the validator unless bypassed.

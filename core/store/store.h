@@ -179,9 +179,10 @@ class Store {
   // For spilling queries and index builds: a directory emptied at open.
   const std::string& temp_directory() const;
 
+  struct Impl;  // store_impl.h: for the store's own sources
+
  private:
   Store();
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

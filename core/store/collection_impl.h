@@ -1,0 +1,106 @@
+// A collection inside the store: its roots, its open indexes, and the changes that keep them in step.
+//
+// Everything here is guarded by the collection's lock; changes happen inside the commit gate, so that
+// a checkpoint, which holds the gate closed, may read without the lock.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/plugin/index.h"
+#include "core/storage/paged_array.h"
+#include "core/storage/pager.h"
+#include "core/storage/record_space.h"
+#include "core/store/collection.h"
+#include "core/store/lock.h"
+
+namespace multifora {
+
+// What a checkpoint saves of a collection besides its description. On disk as it is (little-endian).
+struct CollectionState {
+  ArrayRoot records;                 // RecordId -> RecordLocation
+  std::uint64_t record_count = 0;
+  std::uint64_t data_bytes = 0;      // sum of document sizes
+  std::uint64_t next_record_id = 1;
+};
+static_assert(sizeof(CollectionState) == 40);
+
+// Keys that writers leave for an index build to apply when it has caught up with them.
+struct SideWrite {
+  RecordId id = 0;
+  bool insert = false;
+  IndexKeySet keys;
+};
+
+struct OpenIndex {
+  std::uint32_t number = 0;  // never used twice in a collection
+  const IndexKind* kind = nullptr;
+  std::unique_ptr<Index> index;
+  // While it is built: records up to scanned_up_to are in the builder already, so that changes to
+  // them go to side_writes; later ones will be scanned.
+  bool building = false;
+  RecordId scanned_up_to = 0;
+  std::vector<SideWrite> side_writes;
+};
+
+struct Collection {
+  explicit Collection(CollectionId collection_id) : id(collection_id) {}
+
+  const CollectionId id;
+  mutable CollectionLock lock;
+  std::shared_ptr<const CollectionInfo> info;
+  CollectionState state;
+  std::vector<std::unique_ptr<OpenIndex>> indexes;  // _id_ first
+  std::uint32_t next_index_number = 0;
+  std::unique_ptr<RecordAllocator> allocator;
+  bool dropped = false;             // nobody can find it any more; its space is being reclaimed
+  bool description_dirty = false;   // the catalog's copy of info and index specs is old
+  std::atomic<bool> dirty{false};   // on the store's list of collections to save
+
+  OpenIndex* find_index(std::string_view name) const;
+};
+
+// Applies changes to one collection. Each call either changes everything (record map, record space,
+// every index) or nothing. The caller holds the lock exclusively and is inside the gate.
+class CollectionMutator {
+ public:
+  CollectionMutator(Pager& pager, Collection& collection, PageStash& stash)
+      : pager_(pager), collection_(collection), stash_(stash) {}
+
+  // id 0: the next free one. DuplicateKey, CannotIndexParallelArrays, OutOfDiskSpace ...
+  Result<RecordId> insert(RecordId id, DocumentView document, bool check_unique);
+  Status update(RecordId id, DocumentView before, DocumentView after, bool check_unique);
+  Status remove(RecordId id, DocumentView before);
+  // Retires every record and index entry.
+  Status truncate();
+
+  // Not OK once a change failed half-way (a damaged page): the store must stop.
+  const Status& broken() const { return broken_; }
+
+ private:
+  struct Change {  // what one index has to do
+    OpenIndex* index;
+    IndexKeySet added, removed;
+  };
+  Status collect_insert(DocumentView document, bool check_unique);
+  Status apply_changes(RecordId id);
+  Status half_done(Status status);
+  std::size_t index_pages() const;
+
+  Pager& pager_;
+  Collection& collection_;
+  PageStash& stash_;
+  std::vector<Change> changes_;
+  Status broken_;
+};
+
+// The document at `id` of this state; nullopt where there is none.
+Result<std::optional<DocumentView>> read_record(Pager& pager, const Collection& collection,
+                                                const CollectionState& state, RecordId id);
+
+// DuplicateKey as MongoDB reports it, with keyPattern and keyValue.
+Status duplicate_key(const Index& index, const IndexKey& key);
+
+}  // namespace multifora

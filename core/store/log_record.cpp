@@ -1,0 +1,139 @@
+#include "core/store/log_record.h"
+
+#include "core/base/assert.h"
+#include "core/bson/validate.h"
+
+namespace multifora {
+namespace {
+
+std::unexpected<Status> malformed(const char* what) {
+  return fail(ErrorCode::kDataCorruptionDetected,
+              std::string("malformed log record (") + what +
+                  "): the log was written by another version or is damaged");
+}
+
+// Takes a document off the front of `body`.
+Result<DocumentView> take_document(Bytes& body) {
+  ValidateOptions options;
+  options.require_utf8 = false;
+  options.size_bytes_max = body.size();
+  auto document = validate_prefix(body, options);
+  if (!document) return malformed("document");
+  body.remove_prefix(document->size_bytes());
+  return document;
+}
+
+template <class T>
+bool take(Bytes& body, T* value) {
+  if (body.size() < sizeof(T)) return false;
+  *value = load_le<T>(body.data());
+  body.remove_prefix(sizeof(T));
+  return true;
+}
+
+}  // namespace
+
+std::size_t LogBatch::begin(LogOperation operation, CollectionId collection) {
+  const std::size_t start = bytes_.size();
+  bytes_.push_back(static_cast<char>(operation));
+  append_le<std::uint32_t>(bytes_, collection);
+  append_le<std::uint32_t>(bytes_, 0);
+  return start;
+}
+
+void LogBatch::end(std::size_t start) {
+  const std::size_t size = bytes_.size() - start - kLogRecordHeaderSize;
+  MULTIFORA_ASSERT(size <= 0xffffffffu);
+  store_le<std::uint32_t>(bytes_.data() + start + 5, static_cast<std::uint32_t>(size));
+}
+
+void LogBatch::insert(CollectionId collection, RecordId id, DocumentView document) {
+  const std::size_t start = begin(LogOperation::kInsert, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  bytes_.append(document.bytes());
+  end(start);
+}
+
+void LogBatch::update(CollectionId collection, RecordId id, DocumentView key, Bytes patch) {
+  const std::size_t start = begin(LogOperation::kUpdate, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  bytes_.append(key.bytes());
+  bytes_.append(patch);
+  end(start);
+}
+
+void LogBatch::remove(CollectionId collection, RecordId id, DocumentView key, bool capped) {
+  const std::size_t start =
+      begin(capped ? LogOperation::kCappedDelete : LogOperation::kDelete, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  bytes_.append(key.bytes());
+  end(start);
+}
+
+void LogBatch::truncate(CollectionId collection) { end(begin(LogOperation::kTruncate, collection)); }
+
+void LogBatch::catalog(LogOperation operation, CollectionId collection, DocumentView body) {
+  const std::size_t start = begin(operation, collection);
+  bytes_.append(body.bytes());
+  end(start);
+}
+
+void LogBatch::statement(Bytes lsid, std::int64_t txn_number, std::int32_t statement,
+                         DocumentView result) {
+  MULTIFORA_ASSERT(lsid.size() == 16);
+  const std::size_t start = begin(LogOperation::kStatement, 0);
+  bytes_.append(lsid);
+  append_le<std::int64_t>(bytes_, txn_number);
+  append_le<std::int32_t>(bytes_, statement);
+  bytes_.append(result.bytes());
+  end(start);
+}
+
+Result<bool> LogBatchReader::next(LogRecord* record) {
+  if (rest_.empty()) return false;
+  *record = LogRecord();
+  std::uint8_t operation = 0;
+  std::uint32_t size = 0;
+  if (!take(rest_, &operation) || !take(rest_, &record->collection) || !take(rest_, &size) ||
+      rest_.size() < size)
+    return malformed("header");
+  record->operation = static_cast<LogOperation>(operation);
+  Bytes body = rest_.substr(0, size);
+  rest_.remove_prefix(size);
+  switch (record->operation) {
+    case LogOperation::kInsert:
+    case LogOperation::kUpdate:
+    case LogOperation::kDelete:
+    case LogOperation::kCappedDelete: {
+      if (!take(body, &record->record_id)) return malformed("record id");
+      MULTIFORA_ASSIGN_R(record->document, take_document(body));
+      record->patch = body;
+      return true;
+    }
+    case LogOperation::kTruncate:
+      return true;
+    case LogOperation::kCreate:
+    case LogOperation::kDrop:
+    case LogOperation::kRename:
+    case LogOperation::kSetOptions:
+    case LogOperation::kCreateIndex:
+    case LogOperation::kDropIndex:
+    case LogOperation::kSetIndexSpec:
+    case LogOperation::kDropDatabase: {
+      MULTIFORA_ASSIGN_R(record->document, take_document(body));
+      return true;
+    }
+    case LogOperation::kStatement: {
+      if (body.size() < 16) return malformed("session id");
+      record->lsid = body.substr(0, 16);
+      body.remove_prefix(16);
+      if (!take(body, &record->txn_number) || !take(body, &record->statement))
+        return malformed("statement");
+      MULTIFORA_ASSIGN_R(record->document, take_document(body));
+      return true;
+    }
+  }
+  return malformed("operation");
+}
+
+}  // namespace multifora

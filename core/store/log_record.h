@@ -1,0 +1,100 @@
+// Logical records of a log batch. A batch is a sequence of records; integers are little-endian.
+//
+//   offset size
+//   0      1    operation (LogOperation)
+//   1      4    collection id (0 where none)
+//   5      4    size of the body in bytes
+//   9      n    body
+//
+// Bodies, by operation:
+//   kInsert         u64 record id, document
+//   kUpdate         u64 record id, document {_id: ...}, patch (core/bson/patch.h)
+//   kDelete         u64 record id, document {_id: ...}
+//   kCappedDelete   the same; made by the insert that needed the room, no change event
+//   kTruncate       empty
+//   kCreate         document {ns, uuid, options, indexes: [{number, kind, spec}]}
+//   kDrop           document {ns}
+//   kRename         document {from, to}
+//   kSetOptions     document {options}
+//   kCreateIndex    document {number, kind, spec}
+//   kDropIndex      document {number, name}
+//   kSetIndexSpec   document {number, spec}
+//   kDropDatabase   document {db}; comes after the kDrop of each of its collections
+//   kStatement      16 bytes lsid, i64 txnNumber, i32 statement, document (the result)
+//
+// Each record can be applied to the state that all earlier ones made, without the query engine.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/bytes.h"
+#include "core/base/status.h"
+#include "core/bson/view.h"
+#include "core/storage/types.h"
+
+namespace multifora {
+
+enum class LogOperation : std::uint8_t {
+  kInsert = 1,
+  kUpdate = 2,
+  kDelete = 3,
+  kCappedDelete = 4,
+  kTruncate = 5,
+  kCreate = 16,
+  kDrop = 17,
+  kRename = 18,
+  kSetOptions = 19,
+  kCreateIndex = 20,
+  kDropIndex = 21,
+  kSetIndexSpec = 22,
+  kDropDatabase = 23,
+  kStatement = 32,
+};
+
+inline constexpr std::size_t kLogRecordHeaderSize = 9;
+
+// Writes records into one batch. One thread.
+class LogBatch {
+ public:
+  void insert(CollectionId collection, RecordId id, DocumentView document);
+  void update(CollectionId collection, RecordId id, DocumentView key, Bytes patch);
+  void remove(CollectionId collection, RecordId id, DocumentView key, bool capped);
+  void truncate(CollectionId collection);
+  void catalog(LogOperation operation, CollectionId collection, DocumentView body);
+  void statement(Bytes lsid, std::int64_t txn_number, std::int32_t statement, DocumentView result);
+
+  bool empty() const { return bytes_.empty(); }
+  Bytes bytes() const { return bytes_; }
+  void clear() { bytes_.clear(); }
+
+ private:
+  std::size_t begin(LogOperation operation, CollectionId collection);
+  void end(std::size_t start);
+  Buffer bytes_;
+};
+
+// One record, decoded; views into the batch.
+struct LogRecord {
+  LogOperation operation{};
+  CollectionId collection = 0;
+  RecordId record_id = 0;
+  DocumentView document;  // the document, document key, catalog body or statement result
+  Bytes patch;
+  Bytes lsid;
+  std::int64_t txn_number = 0;
+  std::int32_t statement = 0;
+};
+
+// Walks a batch. Damage that a matching block hash did not find would be a bug or another version:
+// DataCorruptionDetected, never a read outside the bytes.
+class LogBatchReader {
+ public:
+  explicit LogBatchReader(Bytes batch) : rest_(batch) {}
+  // False at the end.
+  Result<bool> next(LogRecord* record);
+
+ private:
+  Bytes rest_;
+};
+
+}  // namespace multifora

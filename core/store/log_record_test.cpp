@@ -1,0 +1,81 @@
+#include "core/store/log_record.h"
+
+#include <doctest/doctest.h>
+
+#include "core/bson/builder.h"
+
+namespace multifora {
+namespace {
+
+OwnedDocument id_document(int id) {
+  DocumentBuilder b;
+  b.append("_id", id);
+  return std::move(b).finish();
+}
+
+LogBatch sample() {
+  LogBatch batch;
+  const OwnedDocument document = id_document(7);
+  batch.insert(3, 11, document.view());
+  batch.update(3, 11, document.view(), "patch bytes");
+  batch.remove(3, 11, document.view(), true);
+  batch.truncate(4);
+  batch.catalog(LogOperation::kDrop, 4, document.view());
+  batch.statement("0123456789abcdef", 5, 2, document.view());
+  return batch;
+}
+
+TEST_CASE("records come back as they were written, in order") {
+  const LogBatch batch = sample();
+  LogBatchReader reader(batch.bytes());
+  LogRecord record;
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kInsert);
+  CHECK(record.collection == 3);
+  CHECK(record.record_id == 11);
+  CHECK(record.document["_id"].as_int32() == 7);
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kUpdate);
+  CHECK(record.patch == "patch bytes");
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kCappedDelete);
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kTruncate);
+  CHECK(record.collection == 4);
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kDrop);
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kStatement);
+  CHECK(record.lsid == "0123456789abcdef");
+  CHECK(record.txn_number == 5);
+  CHECK(record.statement == 2);
+  CHECK(!reader.next(&record).value());
+}
+
+TEST_CASE("every cut and every flipped byte is an error or a record, never a crash") {
+  const LogBatch batch = sample();
+  const Bytes whole = batch.bytes();
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const Buffer cut(whole.substr(0, size));  // its own memory, so that ASan sees an overrun
+    LogBatchReader reader(cut);
+    LogRecord record;
+    while (true) {
+      const auto more = reader.next(&record);
+      if (!more || !*more) break;
+    }
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at)
+    for (int bit = 0; bit < 8; ++bit) {
+      Buffer flipped(whole);
+      flipped[at] = static_cast<char>(flipped[at] ^ (1 << bit));
+      LogBatchReader reader(flipped);
+      LogRecord record;
+      while (true) {
+        const auto more = reader.next(&record);
+        if (!more || !*more) break;
+      }
+    }
+}
+
+}  // namespace
+}  // namespace multifora

@@ -1,0 +1,356 @@
+#include "core/store/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/plugin/codec.h"
+#include "core/store/live_view.h"
+#include "core/store/store_impl.h"
+#include "core/store/writer.h"
+
+namespace multifora {
+namespace {
+
+std::uint64_t quarter_of_memory() {
+  const auto pages = sysconf(_SC_PHYS_PAGES);
+  const auto page_size = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_size > 0
+             ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page_size) / 4
+             : std::uint64_t{1} << 30;
+}
+
+Status empty_directory(FileSystem& files, const std::string& path) {
+  MULTIFORA_TRY(files.create_directory(path));
+  MULTIFORA_ASSIGN(const auto names, files.list(path));
+  for (const std::string& name : names) MULTIFORA_TRY(files.remove(path + "/" + name));
+  return {};
+}
+
+}  // namespace
+
+std::unique_ptr<PageStash> StashPool::borrow() {
+  const std::lock_guard hold(mutex_);
+  if (idle_.empty()) return std::make_unique<PageStash>(pager_);
+  auto stash = std::move(idle_.back());
+  idle_.pop_back();
+  return stash;
+}
+
+void StashPool::give_back(std::unique_ptr<PageStash> stash) {
+  constexpr std::size_t kKeptPagesMax = 256;
+  if (stash->size() > kKeptPagesMax) stash->give_back_all();
+  const std::lock_guard hold(mutex_);
+  idle_.push_back(std::move(stash));
+}
+
+Store::Store() = default;
+
+Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost& host,
+                                           FileSystem& files, OpenReport* report) {
+  const std::int64_t started_us = host.clock().monotonic_us();
+  StoreOptions options = given;
+  if (options.memory_budget_bytes == 0) options.memory_budget_bytes = quarter_of_memory();
+  std::unique_ptr<Store> store(new Store());
+  store->impl_ = std::make_unique<Impl>(options, host, files);
+  Impl& impl = *store->impl_;
+  MULTIFORA_TRY_R(files.create_directory(options.path));
+  auto lock = files.lock(options.path + "/lock", std::to_string(getpid()) + "\n");
+  if (!lock)
+    return fail(std::move(lock).error().with_context(
+        "cannot use the database directory " + options.path +
+        " (is another multiforadb running on it?)"));
+  impl.lock_file = std::move(*lock);
+  impl.temp_directory = options.path + "/tmp";
+  MULTIFORA_TRY_R(empty_directory(files, impl.temp_directory));
+
+  PagerOptions pager_options;
+  pager_options.memory_budget_bytes = options.memory_budget_bytes;
+  MULTIFORA_ASSIGN_R(impl.pager, Pager::open(files, options.path + "/data.mfdb", pager_options,
+                                             host.log(), host.metrics()));
+  impl.stashes = std::make_unique<StashPool>(*impl.pager);
+  impl.table = std::make_unique<CatalogTable>(*impl.pager);
+  const CheckpointImage& image = impl.pager->opened_image();
+  MULTIFORA_TRY_R(impl.table->open(image.store_meta));
+  impl.next_collection_id = impl.table->next_collection_id();
+  MULTIFORA_TRY_R(impl.load_catalog());
+
+  WalOptions wal_options;
+  wal_options.directory = options.path + "/wal";
+  wal_options.cohort_wait_us = options.cohort_wait_us;
+  wal_options.find_codec = [&host](std::string_view name) { return host.codec(name); };
+  if (options.log_codec != "none") {
+    wal_options.codec = host.codec(options.log_codec);
+    if (wal_options.codec == nullptr)
+      return fail(ErrorCode::kBadValue, "storage.log_codec is '" + options.log_codec +
+                                            "', but no loaded plugin offers that codec; load "
+                                            "plugin codec-" +
+                                            options.log_codec + " or choose \"none\"");
+  }
+  WalReplay replay;
+  MULTIFORA_ASSIGN_R(
+      impl.wal,
+      Wal::open(
+          files, wal_options, host.clock(), host.log(), host.metrics(), image.position,
+          [&impl](LogPosition position, Bytes batch) { return impl.replay(position, batch); },
+          &replay));
+  impl.wal->advance_to(image.position);
+  impl.changed_since_checkpoint = replay.batches > 0;
+  impl.worker = std::thread([&impl] { impl.work(); });
+  if (report != nullptr) {
+    report->open_ms = (host.clock().monotonic_us() - started_us) / 1000;
+    report->recovered_batches = replay.batches;
+    report->truncated_log_bytes = replay.truncated_bytes;
+    report->created = impl.pager->created();
+  }
+  return store;
+}
+
+Store::~Store() {
+  if (impl_) static_cast<void>(close());
+}
+
+Status Store::close() {
+  Impl& impl = *impl_;
+  if (impl.closed) return {};
+  impl.closed = true;
+  if (impl.worker.joinable()) {
+    {
+      const std::lock_guard hold(impl.worker_mutex);
+      impl.stopping = true;
+      impl.worker_wake.notify_all();
+    }
+    impl.worker.join();
+  }
+  Status status;
+  if (impl.wal && !impl.failed) {
+    // Twice: both meta pages then describe the final state and neither needs the log.
+    status = impl.checkpoint();
+    if (status.ok()) status = impl.checkpoint();
+    if (status.ok()) status = impl.wal->close_clean();
+  }
+  impl.wal.reset();
+  impl.by_name.clear();
+  impl.by_id.clear();
+  impl.dirty.clear();
+  impl.graveyard.clear();
+  impl.stashes.reset();
+  impl.table.reset();
+  impl.pager.reset();
+  impl.lock_file.reset();
+  return status;
+}
+
+// --- look-up --------------------------------------------------------------------------------------
+
+CollectionPtr Store::Impl::find(std::string_view ns) const {
+  const std::shared_lock hold(names_mutex);
+  const auto at = by_name.find(ns);
+  return at == by_name.end() ? nullptr : at->second;
+}
+
+CollectionPtr Store::Impl::find(CollectionId id) const {
+  const std::shared_lock hold(names_mutex);
+  const auto at = by_id.find(id);
+  return at == by_id.end() ? nullptr : at->second;
+}
+
+CollectionPtr Store::Impl::find_locked(std::string_view ns) {
+  while (true) {
+    CollectionPtr collection = find(ns);
+    if (!collection) return nullptr;
+    collection->lock.lock();
+    if (!collection->dropped && collection->info->ns == ns) return collection;
+    collection->lock.unlock();
+  }
+}
+
+Result<std::unique_ptr<CollectionView>> Store::read(std::string_view ns) {
+  while (true) {
+    CollectionPtr collection = impl_->find(ns);
+    if (!collection) return nullptr;
+    collection->lock.lock_shared();
+    if (!collection->dropped && collection->info->ns == ns)
+      return std::make_unique<LiveView>(*impl_->pager, std::move(collection), true);
+    collection->lock.unlock_shared();
+  }
+}
+
+Result<std::unique_ptr<CollectionView>> Store::read(CollectionId id) {
+  CollectionPtr collection = impl_->find(id);
+  if (collection) {
+    collection->lock.lock_shared();
+    if (!collection->dropped)
+      return std::make_unique<LiveView>(*impl_->pager, std::move(collection), true);
+    collection->lock.unlock_shared();
+  }
+  return fail(location_code(175), "the collection of this cursor was dropped");
+}
+
+std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
+  const CollectionPtr collection = impl_->find(ns);
+  if (!collection) return nullptr;
+  collection->lock.lock_shared();
+  auto info = collection->dropped ? nullptr : collection->info;
+  collection->lock.unlock_shared();
+  return info;
+}
+
+Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool create) {
+  MULTIFORA_TRY_R(impl_->writable());
+  while (true) {
+    CollectionPtr collection = impl_->find_locked(ns);
+    if (collection) {
+      if (!collection->info->is_view)
+        return std::make_unique<LiveWriter>(*impl_, std::move(collection));
+      collection->lock.unlock();
+      return fail(ErrorCode::kCommandNotSupportedOnView,
+                  "Namespace " + std::string(ns) + " is a view, not a collection");
+    }
+    if (!create) return nullptr;
+    const auto created = create_collection(ns, DocumentView());
+    if (!created && created.error().code() != ErrorCode::kNamespaceExists)
+      return fail(created.error());
+  }
+}
+
+Result<std::optional<OwnedDocument>> Store::retried_result(const StatementId& id) const {
+  return impl_->retry.find(id);
+}
+
+std::vector<std::string> Store::database_names() const {
+  std::vector<std::string> names;
+  const std::shared_lock hold(impl_->names_mutex);
+  for (const auto& [ns, collection] : impl_->by_name) {
+    const std::string_view db = Namespace::split(ns).db;
+    if (names.empty() || names.back() != db) names.emplace_back(db);
+  }
+  // "a-b.c" sorts before "a.c": the same database may come in several runs.
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+std::vector<std::shared_ptr<const CollectionInfo>> Store::collections(std::string_view db) const {
+  std::vector<CollectionPtr> found;
+  {
+    const std::string prefix = std::string(db) + ".";
+    const std::shared_lock hold(impl_->names_mutex);
+    for (auto at = impl_->by_name.lower_bound(prefix);
+         at != impl_->by_name.end() && at->first.starts_with(prefix); ++at)
+      found.push_back(at->second);
+  }
+  std::vector<std::shared_ptr<const CollectionInfo>> infos;
+  for (const CollectionPtr& collection : found) {
+    collection->lock.lock_shared();
+    if (!collection->dropped) infos.push_back(collection->info);
+    collection->lock.unlock_shared();
+  }
+  return infos;
+}
+
+Result<std::vector<OwnedDocument>> Store::index_specs(std::string_view ns) const {
+  const CollectionPtr collection = impl_->find(ns);
+  if (!collection)
+    return fail(ErrorCode::kNamespaceNotFound, "ns does not exist: " + std::string(ns));
+  std::vector<OwnedDocument> specs;
+  collection->lock.lock_shared();
+  for (const auto& open : collection->indexes)
+    if (!open->building) specs.push_back(open->index->spec().spec);
+  collection->lock.unlock_shared();
+  return specs;
+}
+
+// --- durability -----------------------------------------------------------------------------------
+
+void Store::when_durable(LogPosition position, std::function<void(const Status&)> callback,
+                         bool allow_lead) {
+  impl_->wal->when_durable(position, std::move(callback), allow_lead);
+}
+Status Store::wait_durable(LogPosition position) { return impl_->wal->wait_durable(position); }
+LogPosition Store::last_position() const { return impl_->wal->last_appended(); }
+LogPosition Store::durable_position() const { return impl_->wal->last_durable(); }
+Status Store::checkpoint() { return impl_->checkpoint(); }
+Status Store::health() const { return impl_->writable(); }
+
+void Store::Impl::fail_store(const Status& status) {
+  const std::lock_guard hold(failure_mutex);
+  if (failed.exchange(true)) return;
+  failure = Status(status.code(),
+                   "the database is read-only after a failure: " + status.message() +
+                       "; check the disk and the log, then restart the server");
+  host.log().event(LogLevel::kError, "store", "The database is read-only from now on",
+                   {{"error", std::string_view(status.message())}});
+}
+
+Status Store::Impl::writable() const {
+  if (!failed.load(std::memory_order_relaxed)) return {};
+  const std::lock_guard hold(failure_mutex);
+  return failure;
+}
+
+Result<Wal::Reservation> Store::Impl::reserve_log(std::size_t size_bytes) {
+  return wal->reserve(size_bytes);
+}
+
+Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation) {
+  auto position = wal->append(batch, reservation);
+  if (!position) fail_store(position.error());
+  return position;
+}
+
+void Store::Impl::mark_dirty(const CollectionPtr& collection, bool description) {
+  if (description) collection->description_dirty = true;
+  changed_since_checkpoint.store(true, std::memory_order_relaxed);
+  if (collection->dirty.exchange(true)) return;
+  const std::lock_guard hold(dirty_mutex);
+  dirty.push_back(collection);
+}
+
+// --- reports --------------------------------------------------------------------------------------
+
+StoreStats Store::stats() const {
+  StoreStats stats;
+  {
+    const std::shared_lock hold(impl_->names_mutex);
+    for (const auto& [ns, collection] : impl_->by_name) {
+      collection->info->is_view ? ++stats.views : ++stats.collections;
+      stats.indexes += collection->indexes.size();
+    }
+  }
+  const SpaceUse use = impl_->pager->space_use();
+  stats.data_file_bytes = use.file_bytes;
+  stats.data_free_bytes = use.free_bytes;
+  stats.data_allocated_bytes = use.file_bytes;
+  stats.log_live_bytes = impl_->wal->live_bytes();
+  stats.log_allocated_bytes = impl_->wal->allocated_bytes();
+  stats.checkpoints = impl_->checkpoints;
+  return stats;
+}
+
+Result<Store::CollectionStats> Store::collection_stats(std::string_view ns) const {
+  const CollectionPtr collection = impl_->find(ns);
+  if (!collection)
+    return fail(ErrorCode::kNamespaceNotFound, "ns does not exist: " + std::string(ns));
+  CollectionStats stats;
+  collection->lock.lock_shared();
+  stats.count = collection->state.record_count;
+  stats.data_bytes = collection->state.data_bytes;
+  // Headers and rounding, on average half a unit a record.
+  stats.storage_bytes = stats.data_bytes + stats.count * (kRecordHeaderSize + kRecordUnit / 2);
+  for (const auto& open : collection->indexes) {
+    if (open->building) continue;
+    const IndexStats index = open->index->stats(open->index->state());
+    stats.indexes.push_back({open->index->spec().name, index.size_bytes, index.entries});
+  }
+  collection->lock.unlock_shared();
+  return stats;
+}
+
+PluginHost& Store::host() const { return impl_->host; }
+Clock& Store::clock() const { return impl_->host.clock(); }
+LogSink& Store::log() const { return impl_->host.log(); }
+const std::string& Store::path() const { return impl_->options.path; }
+const std::string& Store::temp_directory() const { return impl_->temp_directory; }
+
+}  // namespace multifora

@@ -1,0 +1,181 @@
+// The inside of a Store, shared by its source files: store.cpp (open, close, look-up),
+// store_catalog.cpp (DDL), store_recovery.cpp, store_checkpoint.cpp, store_index_build.cpp and
+// store_check.cpp. Lock order: ddl_mutex -> collection locks (by id) -> gate -> small mutexes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/interrupt.h"
+#include "core/plugin/host.h"
+#include "core/storage/wal.h"
+#include "core/store/catalog_table.h"
+#include "core/store/collection_impl.h"
+#include "core/store/log_record.h"
+#include "core/store/retry_table.h"
+#include "core/store/store.h"
+
+namespace multifora {
+
+using CollectionPtr = std::shared_ptr<Collection>;
+
+// Records of a dropped collection that the dropping command itself frees; the rest is background work.
+inline constexpr std::size_t kReclaimAtOnce = 20'000;
+
+// Page stashes lent to writers, so that promised pages are bounded by writers, not by collections.
+class StashPool {
+ public:
+  explicit StashPool(Pager& pager) : pager_(pager) {}
+  std::unique_ptr<PageStash> borrow();
+  void give_back(std::unique_ptr<PageStash> stash);
+
+ private:
+  Pager& pager_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<PageStash>> idle_;
+};
+
+// A stash for one scope.
+class BorrowedStash {
+ public:
+  explicit BorrowedStash(StashPool& pool) : pool_(pool), stash_(pool.borrow()) {}
+  BorrowedStash(const BorrowedStash&) = delete;
+  ~BorrowedStash() { pool_.give_back(std::move(stash_)); }
+  PageStash& operator*() { return *stash_; }
+
+ private:
+  StashPool& pool_;
+  std::unique_ptr<PageStash> stash_;
+};
+
+// Inside the commit gate for one scope.
+class GateEntry {
+ public:
+  explicit GateEntry(CommitGate& gate) : gate_(&gate) { gate_->enter(); }
+  GateEntry(const GateEntry&) = delete;
+  ~GateEntry() { leave(); }
+  void leave() {
+    if (gate_ != nullptr) gate_->leave();
+    gate_ = nullptr;
+  }
+
+ private:
+  CommitGate* gate_;
+};
+
+struct Store::Impl {
+  Impl(const StoreOptions& store_options, PluginHost& plugin_host, FileSystem& file_system)
+      : options(store_options), host(plugin_host), files(file_system) {}
+
+  StoreOptions options;
+  PluginHost& host;
+  FileSystem& files;
+  std::string temp_directory;
+  std::unique_ptr<File> lock_file;
+  std::unique_ptr<Pager> pager;
+  std::unique_ptr<CatalogTable> table;
+  std::unique_ptr<StashPool> stashes;
+  std::unique_ptr<Wal> wal;
+  RetryTable retry;
+  CommitGate gate;
+
+  std::mutex ddl_mutex;  // one change of the catalog at a time
+  mutable std::shared_mutex names_mutex;
+  std::map<std::string, CollectionPtr, std::less<>> by_name;
+  std::unordered_map<CollectionId, CollectionPtr> by_id;
+  CollectionId next_collection_id = 1;  // under ddl_mutex (or recovery)
+
+  std::mutex dirty_mutex;
+  std::vector<CollectionPtr> dirty;      // to save at the next checkpoint
+  std::vector<CollectionPtr> graveyard;  // dropped, space still to be reclaimed
+  std::vector<CollectionId> reclaimed;   // to erase from the catalog at the next checkpoint
+
+  mutable std::mutex failure_mutex;
+  Status failure;  // why the store is read-only
+  std::atomic<bool> failed{false};
+
+  // The checkpoint thread.
+  std::mutex checkpoint_mutex;  // one checkpoint at a time
+  std::mutex reclaim_mutex;
+  std::mutex worker_mutex;
+  std::condition_variable worker_wake;
+  bool stopping = false;
+  bool checkpoint_wanted = false;
+  std::thread worker;
+  std::atomic<std::uint64_t> log_bytes_at_checkpoint{0};
+  std::atomic<std::uint64_t> checkpoints{0};
+  std::atomic<bool> changed_since_checkpoint{false};
+
+  struct Build {
+    std::string ns, index;
+    std::atomic<std::uint64_t> done{0}, total{0};
+  };
+  mutable std::mutex builds_mutex;
+  std::vector<std::shared_ptr<Build>> builds;
+  bool closed = false;
+
+  // --- look-up ----------------------------------------------------------------------------------
+  CollectionPtr find(std::string_view ns) const;
+  CollectionPtr find(CollectionId id) const;
+  // The same with its lock taken exclusively; null where it is gone.
+  CollectionPtr find_locked(std::string_view ns);
+
+  // --- failure ----------------------------------------------------------------------------------
+  // The store is read-only from now on.
+  void fail_store(const Status& status);
+  Status writable() const;  // OK, or why not
+
+  // --- logging changes --------------------------------------------------------------------------
+  // Appends a batch inside the gate; a failure makes the store read-only.
+  Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation);
+  Result<Wal::Reservation> reserve_log(std::size_t size_bytes);
+  void mark_dirty(const CollectionPtr& collection, bool description);
+  void want_checkpoint();
+  void note_progress();  // wakes the checkpoint thread where the log has grown enough
+
+  // --- the catalog: one function a change, used by commands and by recovery ---------------------
+  Result<std::shared_ptr<const CollectionInfo>> make_info(CollectionId id, std::string_view ns,
+                                                          Bytes uuid, DocumentView options) const;
+  Result<std::unique_ptr<OpenIndex>> open_index(const Collection& collection, std::uint32_t number,
+                                                std::string_view kind, DocumentView spec,
+                                                const IndexState& state) const;
+  Status apply_catalog(const LogRecord& record);
+  Status apply_create(CollectionId id, DocumentView body);
+  void apply_drop(const CollectionPtr& collection);
+  Status apply_rename(const CollectionPtr& collection, std::string_view to);
+  Status apply_set_options(const CollectionPtr& collection, DocumentView options);
+  Status apply_drop_index(const CollectionPtr& collection, std::uint32_t number);
+  Status apply_set_index_spec(const CollectionPtr& collection, std::uint32_t number,
+                              std::string_view kind, DocumentView spec);
+  Status reopen_indexes(Collection& collection);
+  OwnedDocument describe(const Collection& collection) const;
+  Status may_drop(const Collection& collection) const;
+  // See store_catalog.cpp.
+  Result<LogPosition> drop_locked(const std::vector<CollectionPtr>& doomed,
+                                  LogOperation last_operation, CollectionId last_id,
+                                  DocumentView last, const std::function<Status()>& apply_last);
+
+  // --- recovery ---------------------------------------------------------------------------------
+  Status load_catalog();
+  Status load_collection(CollectionId id, DocumentView description);
+  Status replay(LogPosition position, Bytes batch);
+  Status replay_record(const LogRecord& record, LogPosition position, PageStash& stash);
+  Status replay_index(const CollectionPtr& collection, DocumentView body, PageStash& stash);
+
+  // --- checkpoints and reclaiming ---------------------------------------------------------------
+  Status checkpoint();
+  Status save_dirty(PageStash& stash);
+  void work();  // the checkpoint thread
+  // Reclaims up to `records` records of dropped collections; false: nothing left to do.
+  Result<bool> reclaim(std::size_t records);
+  Status free_some(Collection& collection, std::size_t records, PageStash& stash);
+  bool checkpoint_due(std::int64_t last_ms) const;
+};
+
+}  // namespace multifora

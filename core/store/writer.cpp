@@ -1,0 +1,176 @@
+#include "core/store/writer.h"
+
+#include "core/base/limits.h"
+#include "core/bson/builder.h"
+#include "core/bson/patch.h"
+
+namespace multifora {
+namespace {
+
+// {_id: ...} of a stored document.
+OwnedDocument document_key(DocumentView document) {
+  DocumentBuilder key;
+  key.append("_id", document["_id"]);
+  return std::move(key).finish();
+}
+
+}  // namespace
+
+LiveWriter::LiveWriter(Store::Impl& store, CollectionPtr collection)
+    : store_(store),
+      collection_(std::move(collection)),
+      stash_(store.stashes->borrow()),
+      gate_(store.gate),
+      mutator_(*store.pager, *collection_, *stash_),
+      view_(*store.pager, collection_, false) {}
+
+LiveWriter::~LiveWriter() {
+  if (!released_) static_cast<void>(commit());
+}
+
+void LiveWriter::release() {
+  gate_.leave();
+  store_.stashes->give_back(std::move(stash_));
+  collection_->lock.unlock();
+  released_ = true;
+}
+
+Status LiveWriter::prepare(std::size_t log_bytes) {
+  MULTIFORA_ASSERT(!released_);
+  MULTIFORA_TRY(store_.writable());
+  const std::size_t wanted = batch_.bytes().size() + log_bytes + 256;
+  if (wanted <= reserved_bytes_) return {};
+  const std::size_t target = std::max(wanted, reserved_bytes_ * 2);
+  MULTIFORA_ASSIGN(reservation_, store_.reserve_log(target));
+  reserved_bytes_ = target;
+  return {};
+}
+
+Status LiveWriter::finish(Status status) {
+  view_.refresh();
+  if (!mutator_.broken().ok()) store_.fail_store(mutator_.broken());
+  if (status.ok()) store_.mark_dirty(collection_, false);
+  return status;
+}
+
+Status LiveWriter::check_document(DocumentView document) const {
+  const CollectionInfo& info = *collection_->info;
+  if (document.size_bytes() > limits::kDocumentSizeMax)
+    return {ErrorCode::kBSONObjectTooLarge,
+            "object to insert too large. size in bytes: " + std::to_string(document.size_bytes()) +
+                ", max size: " + std::to_string(limits::kDocumentSizeMax)};
+  if (bypass_validation_ || !info.validator || info.validator->matches(document)) return {};
+  const ValueView action = info.options.view()["validationAction"];
+  if (action.type() == BsonType::kString && action.as_string() == "warn") {
+    store_.host.log().event(LogLevel::kWarning, "store",
+                            "Document would fail validation; validationAction is warn",
+                            {{"ns", std::string_view(info.ns)}});
+    return {};
+  }
+  DocumentBuilder extra;
+  {
+    DocumentBuilder error = extra.object("errInfo");
+    error.append("failingDocumentId", document["_id"]);
+    const FilterCompiler* compiler = store_.host.filter_compiler();
+    const ValueView filter = info.options.view()["validator"];
+    const std::string details =
+        compiler != nullptr && filter.type() == BsonType::kObject
+            ? compiler->explain_failure(filter.as_document(), document)
+            : std::string();
+    if (!details.empty()) error.append("details", DocumentView::assume_valid(Bytes(details)));
+  }
+  return Status(ErrorCode::kDocumentValidationFailure, "Document failed validation")
+      .with_extra(std::move(extra).finish().take());
+}
+
+Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) {
+  const OwnedDocument key = document_key(before);
+  MULTIFORA_TRY(prepare(key.bytes().size() + 64));
+  MULTIFORA_TRY(finish(mutator_.remove(id, before)));
+  batch_.remove(collection_->id, id, key.view(), capped);
+  return {};
+}
+
+// A capped collection gives up its oldest documents for the new one.
+Status LiveWriter::make_room(DocumentView document) {
+  const CollectionInfo& info = *collection_->info;
+  if (!info.capped) return {};
+  const auto size = static_cast<std::int64_t>(document.size_bytes());
+  if (size > info.capped_size_bytes)
+    return {ErrorCode::kBadValue, "document to insert exceeds cappedMaxSize"};
+  while (collection_->state.record_count > 0) {
+    const bool too_big =
+        static_cast<std::int64_t>(collection_->state.data_bytes) + size > info.capped_size_bytes;
+    const bool too_many = info.capped_count_max > 0 &&
+                          static_cast<std::int64_t>(collection_->state.record_count) >=
+                              info.capped_count_max;
+    if (!too_big && !too_many) break;
+    const auto oldest = view_.scan(false);
+    MULTIFORA_ASSIGN(const bool found, oldest->next());
+    if (!found) break;
+    MULTIFORA_TRY(remove_record(oldest->id(), oldest->document(), true));
+  }
+  return {};
+}
+
+Result<RecordId> LiveWriter::insert(DocumentView document) {
+  MULTIFORA_TRY_R(check_document(document));
+  MULTIFORA_TRY_R(make_room(document));
+  MULTIFORA_TRY_R(prepare(document.size_bytes() + 64));
+  Result<RecordId> id = mutator_.insert(0, document, true);
+  MULTIFORA_TRY_R(finish(id ? Status() : id.error()));
+  batch_.insert(collection_->id, *id, document);
+  return id;
+}
+
+Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document) {
+  // Under `moderate` a document that was invalid before may stay so.
+  const ValueView level = collection_->info->options.view()["validationLevel"];
+  const bool moderate = level.type() == BsonType::kString && level.as_string() == "moderate";
+  if (!(moderate && collection_->info->validator &&
+        !collection_->info->validator->matches(before)))
+    MULTIFORA_TRY(check_document(document));
+  const Buffer patch = make_patch(before, document);
+  const OwnedDocument key = document_key(document);
+  MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));
+  MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
+  batch_.update(collection_->id, id, key.view(), patch);
+  return {};
+}
+
+Status LiveWriter::remove(RecordId id, DocumentView before) {
+  return remove_record(id, before, false);
+}
+
+Status LiveWriter::truncate() {
+  MULTIFORA_TRY(prepare(64));
+  MULTIFORA_TRY(finish(mutator_.truncate()));
+  batch_.truncate(collection_->id);
+  return {};
+}
+
+void LiveWriter::set_statement_result(const StatementId& id, DocumentView result) {
+  statements_.push_back({id, OwnedDocument(result)});
+}
+
+Result<LogPosition> LiveWriter::commit() {
+  if (released_) return LogPosition{0};
+  for (const Statement& statement : statements_)
+    batch_.statement(statement.id.lsid, statement.id.txn_number, statement.id.statement,
+                     statement.result.view());
+  Result<LogPosition> position = LogPosition{0};
+  if (!batch_.empty()) {
+    // Statement results were not reserved for; without space for them the log makes it, or fails.
+    const bool covered = batch_.bytes().size() <= reserved_bytes_;
+    position = store_.append(batch_.bytes(), covered ? &reservation_ : nullptr);
+    if (position)
+      for (const Statement& statement : statements_)
+        store_.retry.record(statement.id.lsid, statement.id.txn_number, statement.id.statement,
+                            statement.result.view(), *position);
+  }
+  release();
+  if (position && *position != 0) store_.note_progress();
+  return position;
+}
+
+}  // namespace multifora

@@ -1,0 +1,54 @@
+// The writer of one collection: holds its exclusive lock and the gate, applies each change at once,
+// and logs them as one batch.
+#pragma once
+
+#include <memory>
+
+#include "core/store/live_view.h"
+#include "core/store/store_impl.h"
+
+namespace multifora {
+
+class LiveWriter final : public CollectionWriter {
+ public:
+  // Requires the collection's exclusive lock, which the writer takes over.
+  LiveWriter(Store::Impl& store, CollectionPtr collection);
+  ~LiveWriter() override;
+
+  CollectionView& view() override { return view_; }
+  Result<RecordId> insert(DocumentView document) override;
+  Status update(RecordId id, DocumentView before, DocumentView document) override;
+  Status remove(RecordId id, DocumentView before) override;
+  Status truncate() override;
+  void set_statement_result(const StatementId& id, DocumentView result) override;
+  void bypass_validation(bool bypass) override { bypass_validation_ = bypass; }
+  std::size_t batch_bytes() const override { return batch_.bytes().size(); }
+  Result<LogPosition> commit() override;
+
+ private:
+  Status prepare(std::size_t log_bytes);
+  Status check_document(DocumentView document) const;
+  Status make_room(DocumentView document);
+  Status remove_record(RecordId id, DocumentView before, bool capped);
+  Status finish(Status status);
+  void release();
+
+  Store::Impl& store_;
+  CollectionPtr collection_;
+  std::unique_ptr<PageStash> stash_;
+  GateEntry gate_;
+  CollectionMutator mutator_;
+  LiveView view_;
+  LogBatch batch_;
+  Wal::Reservation reservation_;
+  std::size_t reserved_bytes_ = 0;
+  bool bypass_validation_ = false;
+  bool released_ = false;
+  struct Statement {
+    StatementId id;
+    OwnedDocument result;
+  };
+  std::vector<Statement> statements_;
+};
+
+}  // namespace multifora
