@@ -27,12 +27,16 @@ class PagedArray {
  public:
   PagedArray(Pager& pager, std::uint32_t owner) : pager_(pager), owner_(owner) {}
 
-  // Worst case of pages that one set() needs.
-  static constexpr std::size_t kSetPages = 12;
+  // Entries of a page, and the levels that 64 bits need.
+  static constexpr std::uint64_t kFanOut = (kPageSize - sizeof(PageHeader)) / 8;
+  static constexpr std::uint32_t kHeightMax = kFanOut > 1625 ? 6 : kFanOut > 565 ? 7 : 8;
+  // Worst case of pages that one set() needs: an array of one page that gets an entry at the far
+  // end, with new roots on one side and new pages on the other.
+  static constexpr std::size_t kSetPages = 2 * kHeightMax - 2;
 
   Result<std::uint64_t> get(const ArrayRoot& root, std::uint64_t index) const;
   // Stores `value` (0 clears; a page that becomes all zero is retired). Requires
-  // stash.ensure(kSetPages) and that the path was readable (InternalError from get otherwise).
+  // stash.ensure(kSetPages). DataCorruptionDetected where the path cannot be read; nothing changed.
   Status set(ArrayRoot& root, std::uint64_t index, std::uint64_t value, PageStash& stash);
   // The first non-zero entry with index >= from (or <= from when `backward`); false: none.
   Result<bool> next(const ArrayRoot& root, std::uint64_t from, bool backward, std::uint64_t* index,
@@ -61,13 +65,22 @@ class PagedArray {
     std::uint64_t value_ = 0;
   };
 
-  // Retires every page (drop of the owner). `per_entry` sees each non-zero entry.
+  // Retires every page (drop of the owner). `per_entry` sees each non-zero entry. The array is empty
+  // after a failure (a damaged page) too; the pages under that one are lost to the file.
   Status clear(ArrayRoot& root, const std::function<void(std::uint64_t, std::uint64_t)>& per_entry);
-  // Reports every page of the structure, for Pager's check; verifies structure.
+  // Reports every page of the structure, for Pager's check, and every entry; verifies structure: the
+  // first page that is not what it should be ends the walk with DataCorruptionDetected.
   Status walk(const ArrayRoot& root, const std::function<void(PageId)>& page,
               const std::function<void(std::uint64_t, std::uint64_t)>& entry) const;
 
  private:
+  struct Path;
+  Result<const char*> read_page(PageId id) const;
+  Status find_path(const ArrayRoot& root, std::uint64_t index, Path* path) const;
+  void erase(ArrayRoot& root, Path& path, PageStash& stash);
+  Result<bool> find(PageId page, std::uint32_t height, std::uint64_t from, bool backward,
+                    std::uint64_t* index, const char** leaf) const;
+
   friend class Cursor;
   Pager& pager_;
   std::uint32_t owner_;

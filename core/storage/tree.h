@@ -32,6 +32,8 @@ struct TreeRoot {
 static_assert(sizeof(TreeRoot) == 24);
 
 inline constexpr std::size_t kTreeValueSizeMax = 1024;
+// Larger than any document. BadValue beyond.
+inline constexpr std::size_t kTreeKeySizeMax = 32 * 1024 * 1024;
 inline constexpr std::size_t kTreeHeightMax = 24;
 
 enum class TreeInsert { kInserted, kReplaced, kExists };
@@ -42,14 +44,17 @@ class Tree {
   Tree(Pager& pager, TreeRoot* root, std::uint32_t owner);
 
   // --- writes -----------------------------------------------------------------------------------
-  // Pages that one insert or remove with a key of this size may take from the stash, at worst.
+  // Pages that one insert or remove with a key of this size may take from the stash, at worst. Grows
+  // with the longest key that the tree has ever had: a separator may be as long.
   std::size_t pages_needed(std::size_t key_size) const;
-  // Requires stash.ensure(pages_needed(key.size())). Only kExists (replace = false and the key is
-  // there), or a damaged page (DataCorruptionDetected, before anything changed), leave no change.
+  // Requires stash.ensure(pages_needed(key.size())) and value.size() <= kTreeValueSizeMax. Only
+  // kExists (replace = false and the key is there), too large a key or value (BadValue) or a damaged
+  // page (DataCorruptionDetected, before anything changed) leave no change.
   Result<TreeInsert> insert(Bytes key, Bytes value, bool replace, PageStash& stash);
   // False where there is no such key.
   Result<bool> remove(Bytes key, PageStash& stash);
-  // Retires all pages; the tree is empty. No recursion deeper than the tree's height.
+  // Retires all pages; the tree is empty. No recursion deeper than the tree's height. The tree is
+  // empty after a failure (a damaged page) too; the pages under that one are lost to the file.
   Status clear();
 
   // --- reads ------------------------------------------------------------------------------------
@@ -97,7 +102,7 @@ class TreeCursor {
 
   bool valid() const { return valid_; }
   // The current key and value; alive until the cursor moves or the state's lock/snapshot ends.
-  Bytes key() const;    // whole key, reassembled (prefix, overflow) in the cursor's buffer when needed
+  Bytes key() const;    // whole key, reassembled (prefix, overflow) in the cursor's buffer if need be
   Bytes value() const;  // points into the page
   // Compares the current key with `other` without reassembling where possible.
   int compare_key(Bytes other) const;
@@ -105,29 +110,62 @@ class TreeCursor {
   // Requires count <= 16 and a key at least that long.
   Bytes key_suffix(std::size_t count) const;
 
+  // A damaged page met by key() or compare_key(), which cannot say so; the next move reports it too.
+  const Status& status() const { return status_; }
+
  private:
   struct Level {
     PageId page;
     const char* data;
     std::uint32_t slot;
   };
+  enum class Direction { kForward, kBackward };
+
+  Status fail_with(Status status);
+  Status start();
+  Status load();
+  Status descend(PageId page, std::uint32_t level, Direction end);
+  Status next_leaf();
+  Status previous_leaf();
+  Status seek_leaf(Bytes key, bool* exact);
+  void enter_leaf();
+  void prefetch_neighbour(Direction direction);
+  void assemble_key() const;
+
   Pager* pager_;
   TreeRoot root_;
-  std::array<Level, kTreeHeightMax> path_{};
-  std::uint32_t depth_ = 0;
+  std::array<Level, kTreeHeightMax> path_{};  // inner pages, the root first
   bool valid_ = false;
-  mutable Buffer key_;
   mutable bool key_assembled_ = false;
+  mutable bool prefix_in_key_ = false;  // key_ starts with the leaf's prefix
+  bool overflow_ = false;               // the current key goes on in overflow pages
+  // The leaf and, in it, the current entry.
+  PageId leaf_id_ = kNoPage;
+  const char* leaf_ = nullptr;
+  std::uint32_t slot_ = 0;
+  std::uint32_t slot_count_ = 0;
+  std::uint32_t prefix_size_ = 0;
+  std::uint32_t suffix_size_ = 0;
+  const char* prefix_ = nullptr;
+  const char* suffix_ = nullptr;
+  Bytes value_;
+  mutable Buffer key_;
+  mutable std::array<char, 16> tail_{};
+  mutable Status status_;
 };
 
-// Builds a packed tree from keys in increasing order (an index build). One thread.
+// Builds a packed tree from keys in increasing order (an index build). One thread. Its pages belong
+// to no state of the database until finish(): a crash or a checkpoint meanwhile loses none.
 class TreeBuilder {
  public:
   // fill: how full leaves are made, 0.5 to 1.
   TreeBuilder(Pager& pager, std::uint32_t owner, double fill = 0.95);
-  ~TreeBuilder();  // unfinished: retires what was built
-  // BadValue where key <= the last one.
+  ~TreeBuilder();  // unfinished: gives back what was built
+  // BadValue where key <= the last one or a size is out of bounds; OutOfDiskSpace. After a failure
+  // the builder can only be destroyed.
   Status add(Bytes key, Bytes value);
+  // Completes the last pages and makes all of them ordinary pages of the current state: call it under
+  // the commit gate, together with the change that refers to the root. Once.
   Result<TreeRoot> finish();
 
  private:

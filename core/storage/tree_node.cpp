@@ -107,17 +107,6 @@ void open_slot(char* page, std::uint32_t index, std::uint32_t offset, std::size_
   ++h.count;
 }
 
-void note_insert(Header& h, std::uint32_t index) {
-  if (index == h.last_insert + 1u) {
-    h.run = static_cast<std::int8_t>(h.run > 0 ? std::min(h.run + 1, 100) : 1);
-  } else if (index == h.last_insert) {
-    h.run = static_cast<std::int8_t>(h.run < 0 ? std::max(h.run - 1, -100) : -1);
-  } else {
-    h.run = 0;
-  }
-  h.last_insert = static_cast<std::uint16_t>(index);
-}
-
 std::size_t put_value_size(char* to, std::size_t size) {
   if (size < 0x80) {
     to[0] = static_cast<char>(size);
@@ -164,7 +153,9 @@ Found search(const char* page, Bytes key, const TailComparer& tails) {
     if (order < 0 || key.size() < shared.size()) return {first, false, false};
     key.remove_prefix(shared.size());
   }
-  const std::uint32_t head = head_of(key.data(), key.size());
+  // Heads are of inline bytes only.
+  const std::uint32_t head =
+      head_of(key.data(), std::min(key.size(), kInlineKeyMax - shared.size()));
   const Slot* slot = slots(page);
   // Halves without branches: the outcome of each comparison is as good as random.
   const Slot* base = slot + first;
@@ -228,7 +219,19 @@ void insert_in_place(char* page, std::uint32_t index, const Body& body) {
   h.heap_begin = static_cast<std::uint16_t>(h.heap_begin - size);
   std::memcpy(page + h.heap_begin, body.data + skip, size);
   open_slot(page, index, h.heap_begin, body.key_size - skip, body.overflow);
-  note_insert(h, index);
+  set_run(page, index, run_after(page, index));
+}
+
+int run_after(const char* page, std::uint32_t index) {
+  const Header& h = header(page);
+  if (index == h.last_insert + 1u) return h.run > 0 ? std::min(h.run + 1, 100) : 1;
+  if (index == h.last_insert) return h.run < 0 ? std::max(h.run - 1, -100) : -1;
+  return 0;
+}
+
+void set_run(char* page, std::uint32_t index, int run) {
+  header(page).run = static_cast<std::int8_t>(run);
+  header(page).last_insert = static_cast<std::uint16_t>(index);
 }
 
 void remove(char* page, std::uint32_t index) {
@@ -262,7 +265,16 @@ void drop_first_key(char* page) {
   h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + size);
 }
 
-bool replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
+bool value_fits_in_place(const char* page, std::uint32_t index, std::size_t value_size) {
+  const Header& h = header(page);
+  Entry entry;
+  if (!read_entry(page, index, &entry)) return false;
+  const std::size_t size = entry.key_size + rest_size(entry.overflow, value_size);
+  const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
+  return size <= entry.body_size || size <= gap;
+}
+
+void replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
   Header& h = header(page);
   Entry entry;
   MULTIFORA_ASSERT(index < h.count && read_entry(page, index, &entry));
@@ -272,8 +284,7 @@ bool replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
   if (size <= entry.body_size) {
     h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size - size);
   } else {
-    const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
-    if (gap < size) return false;
+    MULTIFORA_ASSERT(size <= h.heap_begin - (kHeaderSize + h.count * kSlotSize));
     h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size);
     h.heap_begin = static_cast<std::uint16_t>(h.heap_begin - size);
     to = page + h.heap_begin;
@@ -283,7 +294,6 @@ bool replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
   to += key_size;
   to += put_value_size(to, value.size());
   value.copy(to, value.size());
-  return true;
 }
 
 namespace {
@@ -396,6 +406,12 @@ void Items::insert(std::uint32_t index, const Item& item) {
   std::copy_backward(items_ + index, items_ + count_, items_ + count_ + 1);
   items_[index] = item;
   ++count_;
+}
+
+void Items::drop_front(std::uint32_t count) {
+  MULTIFORA_ASSERT(count <= count_);
+  std::copy(items_ + count, items_ + count_, items_);
+  count_ -= count;
 }
 
 std::size_t Items::prefix_of(std::uint32_t begin, std::uint32_t end) const {
@@ -536,6 +552,7 @@ class Cuts {
 
 constexpr int kRunMin = 3;
 constexpr std::uint32_t kRunSlack = kCapacity / 16;
+constexpr std::uint32_t kRunRest = kCapacity / 8;
 
 std::uint32_t middle_cut(const Cuts& cuts, std::uint32_t count) {
   std::uint32_t best = 0;
@@ -553,20 +570,30 @@ std::uint32_t middle_cut(const Cuts& cuts, std::uint32_t count) {
   return best;
 }
 
-// The cut for a run of inserts that ascends (descends) through `inserted`: the part behind the run
-// keeps all but a little, as later inserts may come slightly out of order. 0: not worth it.
+// The cut for a run of inserts that ascends through `inserted`. The part that the run leaves behind
+// keeps all but a little, as later inserts may come slightly out of order; but where much follows
+// the run, that is cut off, or it would take its space from every page that the run fills. 0: no
+// such cut is worth it.
+std::uint32_t ascending_cut(const Cuts& cuts, std::uint32_t count, std::uint32_t inserted) {
+  std::uint32_t cut = inserted + 1;
+  if (cut < count && cuts.between(cut, count) > kRunRest)
+    return cuts.fits(cut) && cuts.left(cut) >= kPageSize / 4 ? cut : 0;
+  for (cut = inserted; cut > 1 && cuts.between(cut, inserted) < kRunSlack;) --cut;
+  return cut > 0 && cuts.fits(cut) && cuts.left(cut) >= kPageSize / 2 ? cut : 0;
+}
+
+std::uint32_t descending_cut(const Cuts& cuts, std::uint32_t count, std::uint32_t inserted) {
+  if (inserted > 0 && cuts.between(0, inserted) > kRunRest)
+    return cuts.fits(inserted) && cuts.right(inserted) >= kPageSize / 4 ? inserted : 0;
+  std::uint32_t cut = inserted + 1;
+  while (cut + 1 < count && cuts.between(inserted + 1, cut) < kRunSlack) ++cut;
+  return cut < count && cuts.fits(cut) && cuts.right(cut) >= kPageSize / 2 ? cut : 0;
+}
+
 std::uint32_t run_cut(const Cuts& cuts, std::uint32_t count, std::uint32_t inserted, int run) {
-  std::uint32_t cut = 0;
-  if (run >= kRunMin) {
-    cut = inserted;
-    while (cut > 1 && cuts.between(cut, inserted) < kRunSlack) --cut;
-    if (cut == 0 || cut >= count || cuts.left(cut) < kPageSize / 2) return 0;
-  } else if (run <= -kRunMin) {
-    cut = inserted + 1;
-    while (cut + 1 < count && cuts.between(inserted + 1, cut) < kRunSlack) ++cut;
-    if (cut >= count || cuts.right(cut) < kPageSize / 2) return 0;
-  }
-  return cut > 0 && cuts.fits(cut) ? cut : 0;
+  if (run >= kRunMin) return ascending_cut(cuts, count, inserted);
+  if (run <= -kRunMin) return descending_cut(cuts, count, inserted);
+  return 0;
 }
 
 }  // namespace

@@ -189,8 +189,15 @@ void insert_in_place(char* page, std::uint32_t index, const Body& body);
 void remove(char* page, std::uint32_t index);
 // Takes the key from entry 0 of an inner page: it is now the first one.
 void drop_first_key(char* page);
-// Puts another value under the same key where it fits; false (and no change) where it does not.
-bool replace_value_in_place(char* page, std::uint32_t index, Bytes value);
+// Whether a value of this size fits under the same key without moving other entries; false too
+// where the entry is damaged. Requires header_ok().
+bool value_fits_in_place(const char* page, std::uint32_t index, std::size_t value_size);
+// Puts another value under the same key. Requires value_fits_in_place().
+void replace_value_in_place(char* page, std::uint32_t index, Bytes value);
+// What Header::run becomes by an insert at `index`; insert_in_place() keeps it up to date.
+int run_after(const char* page, std::uint32_t index);
+// Leaves the hint in a page that was rebuilt with a new item at `index`.
+void set_run(char* page, std::uint32_t index, int run);
 
 // Everything about the page alone: bounds, no overlap in sum, heads, order (of what is inline).
 // Empty when it is sound, otherwise what is wrong.
@@ -232,6 +239,7 @@ class Items {
   void append_page(const char* page);
   void insert(std::uint32_t index, const Item& item);
   void append(const Item& item) { insert(count_, item); }
+  void drop_front(std::uint32_t count);
   Item& operator[](std::uint32_t index) { return items_[index]; }
   const Item& operator[](std::uint32_t index) const { return items_[index]; }
   std::uint32_t count() const { return count_; }

@@ -101,7 +101,9 @@ void insert(Page& page, Model& model, const std::string& key, const std::string&
   REQUIRE(found.index == model_rank(model, key));
   REQUIRE(found.exact == model.contains(key));
   if (found.exact) {
-    if (node::replace_value_in_place(page.data(), found.index, value)) model[key] = value;
+    if (!node::value_fits_in_place(page.data(), found.index, value.size())) return;
+    node::replace_value_in_place(page.data(), found.index, value);
+    model[key] = value;
     return;
   }
   model[key] = value;
@@ -212,10 +214,9 @@ TEST_CASE("tree_node: cuts of ascending and descending runs leave full pages beh
       all.append_page(copy.data());
       all.insert(index, node::item_of(body));
       if (all.size_of(0, all.count()) > kPageSize) break;
-      const node::Header before = node::header(page.data());
+      const int run = node::run_after(page.data(), index);
       all.build(page.data(), 0, 0, all.count());
-      node::header(page.data()).run = before.run;
-      node::header(page.data()).last_insert = static_cast<std::uint16_t>(index);
+      node::set_run(page.data(), index, run);
     }
     node::Items items(false);
     items.append_page(page.data());
