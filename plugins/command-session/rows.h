@@ -1,0 +1,17 @@
+// The rows of this plugin, one for each command; each is defined beside its handler.
+#pragma once
+
+#include "core/plugin/command.h"
+
+namespace multifora::session {
+
+extern const CommandRow kHello;
+extern const CommandRow kIsMaster;
+extern const CommandRow kStartSession;
+extern const CommandRow kEndSessions;
+extern const CommandRow kRefreshSessions;
+extern const CommandRow kKillSessions;
+extern const CommandRow kKillAllSessions;
+extern const CommandRow kKillAllSessionsByPattern;
+
+}  // namespace multifora::session
