@@ -2,6 +2,7 @@
 #pragma once
 
 #include <doctest/doctest.h>
+#include <xxhash.h>
 
 #include <memory>
 #include <random>
@@ -14,6 +15,10 @@
 #include "tests/support/fault_file_system.h"
 
 namespace multifora::test {
+
+inline std::uint64_t checksum(Bytes bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
 
 struct StorageFixture {
   FaultFileSystem files;
