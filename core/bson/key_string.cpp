@@ -431,7 +431,13 @@ class Decoder {
     }
     if (length >= reader_.left()) return reader_.fail();
     append_le(out_, static_cast<std::uint32_t>(length));
-    reader_.copy(length + 1, out_);  // with the subtype
+    const std::size_t subtype_at = out_.size();
+    reader_.copy(length + 1, out_);
+    if (!reader_.ok() || out_[subtype_at] != 2) return;
+    // The old subtype repeats the length inside; BSON with another one is not valid.
+    if (length < 4 || load_le<std::uint32_t>(out_.data() + subtype_at + 1) != length - 4) {
+      reader_.fail();
+    }
   }
 
   void dbref() {

@@ -331,6 +331,7 @@ TEST_CASE("key string: bytes that no encoder wrote are refused") {
       refused("\x46\x1e"
               "a\x00\x3c\x00\x00"sv));                  // a string in a number's bracket
   CHECK(refused("\x5a\xff\0\0\0\x01\0a"sv));            // a short length written long
+  CHECK(refused("\x5a\x05\x02\0\0\0\0z"sv));            // old binary data of a wrong inner length
   CHECK(refused("\x6f\x6f"sv.substr(0, 1), "\x01"sv));  // type bits of nothing
   CHECK(refused("\x2b"sv, "\x00"sv));                   // a superfluous byte
   CHECK(refused(std::string(500, '\x50')));             // too deep
