@@ -1,7 +1,8 @@
 // Aggregation expressions: parsed and folded once a command, evaluated on bytes.
 //
 // Operators are rows: `{name, parse function}` in one table a file (expr_arith.cpp, expr_array.cpp,
-// ...), collected in expression_table.cpp; adding an operator touches its family's file only.
+// ...; see operator.h), collected in expression_table.cpp; adding an operator touches its family's
+// file only.
 // An Expression is immutable after parsing and may be evaluated by one thread at a time.
 #pragma once
 
@@ -25,10 +26,15 @@ class VariableScope {
   // Slot of `name`, or -1. User names start lower-case or non-ASCII; checked by define.
   int find(std::string_view name) const;
   Result<int> define(std::string_view name);  // FailedToParse (codes 16866..16868 etc.) for a bad name
+  // Makes a name of the server visible ($redact's DESCEND, $merge's new): no check of the name.
+  int define_system(std::string_view name);
   // A nested scope: names defined after mark() vanish with release(mark).
   std::size_t mark() const { return names_.size(); }
   void release(std::size_t mark);
   std::size_t slots() const { return slots_; }
+
+  // Slots of the names that every scope has. ROOT and CURRENT stand for EvalContext::root.
+  enum SystemSlot { kRoot, kRemove, kNow, kClusterTime, kUserRoles, kSearchMeta, kSystemSlots };
 
  private:
   std::vector<std::pair<std::string, int>> names_;
@@ -43,6 +49,12 @@ struct EvalContext {
   Interrupt* interrupt = nullptr;
   std::int64_t now_ms = 0;               // $$NOW, fixed for the command
   std::uint64_t cluster_time = 0;
+
+  // Makes room where needed.
+  void set_variable(int slot, Value value) {
+    if (variables.size() <= static_cast<std::size_t>(slot)) variables.resize(slot + 1);
+    variables[static_cast<std::size_t>(slot)] = std::move(value);
+  }
 };
 
 class Expression {
@@ -59,6 +71,18 @@ class Expression {
   // "a.b" where it is exactly the field path "$a.b"; empty otherwise.
   virtual std::string_view field_path() const { return {}; }
 };
+
+using ExpressionPtr = std::unique_ptr<Expression>;
+
+// A constant, and the field path "a.b" of the root document.
+ExpressionPtr make_constant(Value value);
+Result<ExpressionPtr> make_field_path(std::string_view dotted);
+
+// Checks a dotted path as MongoDB's FieldPath does: 15998 (empty name), 40353 (ends with a dot),
+// 16410 (starts with $), 16411 (NUL).
+Status check_field_path(std::string_view dotted);
+// The same for one name: also 16412 (contains a dot).
+Status check_field_name(std::string_view name);
 
 // Parses any expression: literal, "$path", "$$var.path", {operator: args}, object, array.
 Result<std::unique_ptr<Expression>> parse_expression(const ValueView& spec, VariableScope& scope);

@@ -34,6 +34,7 @@ class Value {
   static Value regex(std::string_view pattern, std::string_view options);
   static Value object(OwnedDocument document);
   static Value array(OwnedDocument document);
+  static Value empty_array();
   static Value of_type(BsonType type, Bytes bytes);       // owns a copy of the value's BSON bytes
 
   BsonType type() const { return type_; }
@@ -45,6 +46,10 @@ class Value {
   }
   // The same value, owning its bytes.
   Value own() const;
+  // A value inside this one (an array's element): shares the bytes that this one owns. `inside`
+  // must view this Value's own bytes or what it views.
+  Value part(const ValueView& inside) const;
+  bool is_view() const { return !owner_ && !inline_; }
 
  private:
   const char* data() const { return owner_ ? owner_.get() + offset_ : (inline_ ? small_ : data_); }

@@ -1,0 +1,149 @@
+#include "plugins/query-engine/operator.h"
+
+#include <boost/container/small_vector.hpp>
+#include <fmt/format.h>
+
+#include "core/base/limits.h"
+#include "core/bson/extended_json.h"
+
+namespace multifora {
+
+std::unexpected<Status> fail_code(int code, std::string message) {
+  return fail(location_code(code), std::move(message));
+}
+
+std::string type_text(const ValueView& value) { return std::string(type_name(value.type())); }
+
+std::string value_text(const ValueView& value) {
+  if (value.missing()) return "MISSING";
+  return to_extended_json(value);
+}
+
+Status append_element(ArrayBuilder& out, const ValueView& value) {
+  if (out.size_bytes() + value.size_bytes() > kValueSizeMax)
+    return Status(ErrorCode::kBSONObjectTooLarge, "an array in an expression grew too large");
+  if (value.missing())
+    out.append_null();
+  else
+    out.append(value);
+  return {};
+}
+
+Result<Value> Node::evaluate(EvalContext& context) const {
+  Result<Value> result{Value()};
+  if (row_.lazy != nullptr) {
+    result = row_.lazy(*this, context);
+  } else {
+    boost::container::small_vector<Value, 3> values(args_.size());
+    for (std::size_t i = 0; i < args_.size(); ++i) {
+      if (!args_[i]) continue;
+      MULTIFORA_ASSIGN_R(values[i], args_[i]->evaluate(context));
+    }
+    result = row_.strict({values.data(), values.size()}, context);
+  }
+  if (result && result->view().size_bytes() > kValueSizeMax)
+    return fail(ErrorCode::kBSONObjectTooLarge, fmt::format("the result of {} is too large", name()));
+  return result;
+}
+
+bool Node::add_dependencies(std::vector<std::string>& paths) const {
+  bool all = true;
+  for (const ExpressionPtr& a : args_)
+    if (a && !a->add_dependencies(paths)) all = false;
+  return all;
+}
+
+void Node::append_to(DocumentBuilder& out, std::string_view name) const {
+  DocumentBuilder self = out.object(name);
+  if (!spec_.missing()) {
+    self.append(row_.name, spec_.view());
+    return;
+  }
+  if (row_.named != nullptr) {
+    DocumentBuilder sub = self.object(row_.name);
+    for (std::size_t i = 0; i < args_.size(); ++i)
+      if (args_[i]) args_[i]->append_to(sub, row_.named->params[i].name);
+    return;
+  }
+  ArrayBuilder sub = self.array(row_.name);
+  for (const ExpressionPtr& a : args_) a->append_to(sub.raw(), sub.next_name());
+}
+
+ExpressionPtr fold(std::unique_ptr<Node> node) {
+  if ((node->row().flags & kNoFold) != 0) return node;
+  for (std::size_t i = 0; i < node->size(); ++i)
+    if (node->has(i) && node->arg(i).constant() == nullptr) return node;
+  EvalContext context;
+  Result<Value> value = node->evaluate(context);
+  if (!value) return node;  // fails where it is evaluated, if it ever is
+  return make_constant(value->own());
+}
+
+Result<ExpressionPtr> parse_positional(const OperatorRow& row, const ValueView& spec,
+                                       VariableScope& scope) {
+  std::vector<ExpressionPtr> args;
+  if (spec.type() == BsonType::kArray) {
+    for (const Element& e : spec.as_document()) {
+      MULTIFORA_ASSIGN_R(ExpressionPtr arg, parse_expression(e.value(), scope));
+      args.push_back(std::move(arg));
+    }
+  } else {
+    MULTIFORA_ASSIGN_R(ExpressionPtr arg, parse_expression(spec, scope));
+    args.push_back(std::move(arg));
+  }
+  const auto n = static_cast<int>(args.size());
+  if (n < row.min_args || n > row.max_args) {
+    if (row.min_args == row.max_args)
+      return fail_code(16020, fmt::format("Expression {} takes exactly {} arguments. {} were passed in.",
+                                          row.name, row.min_args, n));
+    if (row.max_args == kAnyNumber)
+      return fail_code(28667, fmt::format("Expression {} takes at least {} arguments, but {} were "
+                                          "passed in.", row.name, row.min_args, n));
+    return fail_code(28667, fmt::format("Expression {} takes at least {} arguments, and at most {}, "
+                                        "but {} were passed in.",
+                                        row.name, row.min_args, row.max_args, n));
+  }
+  return fold(std::make_unique<Node>(row, std::move(args)));
+}
+
+Result<std::vector<ValueView>> named_arguments(const OperatorRow& row, const NamedParams& named,
+                                               const ValueView& spec) {
+  if (spec.type() != BsonType::kObject)
+    return fail_code(named.not_object_code,
+                     fmt::format("{} requires an object as an argument, found: {}", row.name,
+                                 type_name(spec.type())));
+  std::vector<ValueView> values(named.params.size());
+  for (const Element& e : spec.as_document()) {
+    std::size_t i = 0;
+    while (i < named.params.size() && named.params[i].name != e.name()) ++i;
+    if (i == named.params.size())
+      return fail_code(named.unknown_code,
+                       fmt::format("Unrecognized argument to {}: {}", row.name, e.name()));
+    values[i] = e.value();
+  }
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i].missing() && named.params[i].missing_code != 0)
+      return fail_code(named.params[i].missing_code,
+                       fmt::format("Missing '{}' parameter to {}", named.params[i].name, row.name));
+  return values;
+}
+
+Result<ExpressionPtr> parse_named(const OperatorRow& row, const ValueView& spec,
+                                  VariableScope& scope) {
+  MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, *row.named, spec));
+  std::vector<ExpressionPtr> args(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i].missing()) continue;
+    MULTIFORA_ASSIGN_R(args[i], parse_expression(values[i], scope));
+  }
+  return fold(std::make_unique<Node>(row, std::move(args)));
+}
+
+Result<ExpressionPtr> parse_operator(const OperatorRow& row, const ValueView& spec,
+                                     VariableScope& scope) {
+  if (row.parse != nullptr) return row.parse(row, spec, scope);
+  if (row.named != nullptr) return parse_named(row, spec, scope);
+  return parse_positional(row, spec, scope);
+}
+
+}  // namespace multifora
