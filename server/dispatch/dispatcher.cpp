@@ -281,7 +281,11 @@ Dispatcher::Next Dispatcher::complete(Operation& operation, const Status& status
     operation.metadata_shown_ = true;
   }
   operation.durable_position_ = position_to_wait_for(operation);
-  if (operation.durable_position_ != 0) return Next::kDurable;
+  if (operation.durable_position_ != 0) {
+    operation.more_to_come_ = false;  // the request does not outlive the wait for the disk
+    let_message_go(operation);
+    return Next::kDurable;
+  }
   meter(operation);
   return Next::kReply;
 }
@@ -293,6 +297,16 @@ std::uint64_t Dispatcher::position_to_wait_for(Operation& operation) const {
   if (operation.read_concern_.waits_for_disk())
     position = std::max(position, durability_->last_position());
   return position > durability_->durable_position() ? position : 0;
+}
+
+// The reply outlives the message that the request's views point into.
+void Dispatcher::let_message_go(Operation& operation) {
+  std::lock_guard lock(operation.mutex_);
+  operation.shown_ns_.assign(operation.request_->db());
+  if (operation.request_->target().type() == BsonType::kString)
+    operation.shown_ns_.append(".").append(operation.request_->collection());
+  operation.body_ = DocumentView();
+  operation.request_.reset();
 }
 
 void Dispatcher::durable(Operation& operation, const Status& status) {
@@ -336,6 +350,7 @@ void Dispatcher::finish(Operation& operation) {
     std::lock_guard lock(operation.mutex_);
     operation.row_ = nullptr;
     operation.body_ = DocumentView();
+    operation.shown_ns_.clear();
   }
   if (operation.context_) {
     operation.lsid_spare_ = std::move(operation.context_->session().lsid);
@@ -405,7 +420,7 @@ void Dispatcher::meter(Operation& operation) {
 
 void Dispatcher::log_slow(Operation& operation, std::int64_t duration_us) const {
   if (!host_.log().wants(LogLevel::kInfo)) return;
-  const std::string ns = operation.request_ ? operation.request_->ns() : std::string();
+  const std::string ns = operation.request_ ? operation.request_->ns() : operation.shown_ns_;
   const std::string code = error_code_name(operation.error_);
   host_.log().event(LogLevel::kInfo, "command", "slow command",
                     {{"command", operation.row_->row->name},

@@ -4,7 +4,8 @@
 // name and no socket: the server and libmultifora both use it.
 //
 // A request goes start -> kReply                          (the reply is whole)
-//                  or -> kDurable -> durable()            (whole, held back until it is on disk)
+//                  or -> kDurable -> durable()            (whole, held back until it is on disk;
+//                                                          the request's bytes may go)
 //                  or -> kWait    -> resume() -> ...      (the handler waits for an event)
 // and, where a reply has more_to_come(), again() -> ... for the next one.
 //
@@ -79,6 +80,7 @@ class Dispatcher : public CommandRunner {
   Status check_concerns(Operation& operation, const CommandRow& row);
   Next run_handler(Operation& operation);
   Next complete(Operation& operation, const Status& status);
+  static void let_message_go(Operation& operation);
   void append_tail(Operation& operation, DocumentBuilder& reply) const;
   void append_times(Operation& operation);
   void replace_reply(Operation& operation, const Status& status);

@@ -80,6 +80,10 @@ void OperationRegistry::append(ArrayBuilder& out, bool idle_connections, const C
     entry.append("secs_running", running_us / 1'000'000);
     entry.append("microsecs_running", running_us);
     entry.append("op", "command");
+    if (operation->body_.empty()) {
+      entry.append("ns", operation->shown_ns_).append("waitingForDurability", true);
+      continue;
+    }
     entry.append("ns", namespace_of(operation->body_, database_of(operation->body_)));
     append_command(entry, operation->body_);
   }

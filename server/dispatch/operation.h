@@ -27,8 +27,7 @@ struct DispatchRow;
 // How a request came, beside its bytes.
 struct RequestTraits {
   bool exhaust_allowed = false;
-  bool unacknowledged = false;    // moreToCome: nobody reads the reply
-  std::string_view db = {};       // where the body has no $db (OP_QUERY, embedded use)
+  std::string_view db = {};  // where the body has no $db (OP_QUERY, embedded use)
 };
 
 class Operation {
@@ -63,7 +62,8 @@ class Operation {
   std::int64_t id_ = 0;
   std::int64_t started_us_ = 0;
   const DispatchRow* row_ = nullptr;  // not null: a request runs
-  DocumentView body_;
+  DocumentView body_;     // the command; empty while its reply waits for the disk
+  std::string shown_ns_;  // then: its namespace
   std::string shown_app_name_;
   OwnedDocument shown_metadata_;
   std::optional<Interrupt> interrupt_;
