@@ -193,8 +193,13 @@ class KeyStringEncoder {
   }
 
   void number(const ValueView& v) {
-    const ks::EncodedNumber encoded = ks::encode_number(v);
-    key_.append(encoded.bytes, encoded.size);
+    ks::EncodedNumber encoded;
+    const std::size_t start = key_.size();
+    // Straight into the key: copying the few bytes just written costs more than making them.
+    key_.resize_and_overwrite(start + ks::kNumberSizeMax, [&](char* key, std::size_t) {
+      encoded = ks::encode_number(v, key + start);
+      return start + encoded.size;
+    });
     if (encoded.code == ks::NumberCode::kDefault) {
       ++builder_.type_bits_count_;
       return;

@@ -61,14 +61,14 @@ enum class NumberCode : std::uint8_t { kDefault = 0, kDouble, kInt64, kDecimal, 
 inline constexpr std::size_t kNumberSizeMax = 32;
 
 struct EncodedNumber {
-  char bytes[kNumberSizeMax];
   std::uint8_t size = 0;
   NumberCode code = NumberCode::kDefault;
   std::uint8_t zeros = 0;  // for kDecimal: trailing zeros of the coefficient
 };
 
-// Requires a number of any type.
-EncodedNumber encode_number(const ValueView& number);
+// Writes the number's bytes at `to`, where kNumberSizeMax bytes may be written (more than its
+// size). Requires a number of any type.
+EncodedNumber encode_number(const ValueView& number, char* to);
 
 // Bits are taken lowest first; past the end they are zero.
 class TypeBitsReader {

@@ -61,18 +61,20 @@ Parts split(Decimal128 d) {
 // Writes the marker and bytes of one number, inverting the bytes of negative ones.
 class NumberWriter {
  public:
-  NumberWriter(EncodedNumber& out, bool negative)
-      : out_(out), flip_(negative ? 0xff : 0), negative_(negative) {}
+  explicit NumberWriter(char* to) : start_(to), at_(to) {}
+
+  // Before the marker.
+  void set_negative(bool negative) { flip_ = negative ? ~std::uint64_t{0} : 0; }
+  std::uint8_t size() const { return static_cast<std::uint8_t>(at_ - start_); }
 
   void marker(std::uint8_t positive, std::uint8_t negative) {
-    out_.bytes[out_.size++] = static_cast<char>(negative_ ? negative : positive);
+    *at_++ = static_cast<char>(flip_ != 0 ? negative : positive);
   }
-  void byte(std::uint8_t value) { out_.bytes[out_.size++] = static_cast<char>(value ^ flip_); }
-  // The `count` highest bytes of `value`.
+  void byte(std::uint8_t value) { *at_++ = static_cast<char>(value ^ flip_); }
+  // The `count` highest bytes of `value`; eight are written.
   void high_bytes(std::uint64_t value, int count) {
-    if (negative_) value = ~value;
-    store_be(out_.bytes + out_.size, value);
-    out_.size = static_cast<std::uint8_t>(out_.size + count);
+    store_be(at_, value ^ flip_);
+    at_ += count;
   }
 
   void integral(std::uint64_t magnitude) {
@@ -117,18 +119,20 @@ class NumberWriter {
     marker(static_cast<std::uint8_t>(kPositive1 + n - 1),
            static_cast<std::uint8_t>(kNegative1 - n + 1));
   }
-  EncodedNumber& out_;
-  std::uint8_t flip_;
-  bool negative_;
+  char* start_;
+  char* at_;
+  std::uint64_t flip_ = 0;
 };
 
+// How many binary digits of the fraction a key holds, by the length of its whole part. A double
+// with a whole part of that length has no more: 53 less the digits of the least such whole part.
 constexpr int fraction_bits(int length) {
   return length == 8 ? 0 : 8 * (8 - length) - 1;
 }
 
-void encode_integer(std::int64_t value, EncodedNumber& out) {
+void encode_integer(std::int64_t value, NumberWriter& writer) {
   const bool negative = value < 0;
-  NumberWriter writer(out, negative);
+  writer.set_negative(negative);
   const auto bits = static_cast<std::uint64_t>(value);
   const std::uint64_t magnitude = negative ? 0 - bits : bits;
   if (magnitude == 0) {
@@ -144,10 +148,30 @@ bool fits_int32(std::int64_t value) {
   return value == static_cast<std::int32_t>(value);
 }
 
-void encode_double(double value, EncodedNumber& out) {
-  NumberWriter writer(out, value < 0);
+// 1 <= |value| < 2^63. The mantissa's bits are the number's binary digits: no arithmetic is needed.
+void encode_middle_double(std::uint64_t bits, NumberWriter& writer, EncodedNumber& out) {
+  constexpr int kMantissaBits = 52;
+  const int exponent = static_cast<int>(bits >> kMantissaBits & 0x7ff) - 1023;
+  const std::uint64_t mantissa =
+      (bits & ((std::uint64_t{1} << kMantissaBits) - 1)) | std::uint64_t{1} << kMantissaBits;
+  const int point = kMantissaBits - exponent;  // digits after the binary point
+  const std::uint64_t whole = point > 0 ? mantissa >> point : mantissa << -point;
+  const std::uint64_t fraction = point > 0 ? mantissa & ((std::uint64_t{1} << point) - 1) : 0;
+  if (fraction == 0) {
+    writer.integral(whole);
+    out.code = NumberCode::kDouble;
+  } else {  // there is room for at least `point` digits, see fraction_bits
+    const int room = fraction_bits(NumberWriter::length(whole << 1 | 1));
+    writer.fractional(whole, fraction << (room - point), false);
+  }
+}
+
+void encode_double(double value, NumberWriter& writer, EncodedNumber& out) {
+  writer.set_negative(value < 0);
   const double magnitude = std::fabs(value);
-  if (std::isnan(value)) {
+  if (magnitude >= 1 && magnitude < 0x1p63) {
+    encode_middle_double(std::bit_cast<std::uint64_t>(magnitude), writer, out);
+  } else if (std::isnan(value)) {
     writer.marker(kNaN, kNaN);
     const bool canonical = std::bit_cast<std::uint64_t>(value) == kCanonicalNaN;
     out.code = canonical ? NumberCode::kDefault : NumberCode::kRaw;
@@ -156,18 +180,8 @@ void encode_double(double value, EncodedNumber& out) {
     out.code = std::signbit(value) ? NumberCode::kRaw : NumberCode::kDouble;
   } else if (magnitude < 1) {
     writer.small(magnitude, false);
-  } else if (magnitude >= 0x1p63) {
-    writer.large(magnitude, false);
   } else {
-    const auto whole = static_cast<std::uint64_t>(magnitude);
-    const double fraction = magnitude - static_cast<double>(whole);
-    if (fraction == 0) {
-      writer.integral(whole);
-      out.code = NumberCode::kDouble;
-    } else {  // a double at least 1 has at most 52 - log2(whole) fraction bits: all fit
-      const int bits = fraction_bits(NumberWriter::length(whole << 1 | 1));
-      writer.fractional(whole, static_cast<std::uint64_t>(std::ldexp(fraction, bits)), false);
-    }
+    writer.large(magnitude, false);
   }
 }
 
@@ -214,8 +228,8 @@ void encode_decimal_fraction(std::uint64_t whole, UInt128 rest, int scale, int z
   out.code = more && zeros == 0 ? NumberCode::kDefault : NumberCode::kDecimal;
 }
 
-void encode_finite_decimal(Decimal128 d, const Parts& parts, EncodedNumber& out) {
-  NumberWriter writer(out, parts.negative);
+void encode_finite_decimal(Decimal128 d, const Parts& parts, NumberWriter& writer,
+                           EncodedNumber& out) {
   out.zeros = static_cast<std::uint8_t>(parts.zeros);
   const int magnitude = digit_count(parts.coefficient) + parts.exponent;  // |d| < 10^magnitude
   if (magnitude <= 0 || magnitude > 19) {
@@ -235,8 +249,8 @@ void encode_finite_decimal(Decimal128 d, const Parts& parts, EncodedNumber& out)
                           -parts.exponent, parts.zeros, writer, out);
 }
 
-void encode_decimal(Decimal128 d, EncodedNumber& out) {
-  NumberWriter writer(out, d.is_negative());
+void encode_decimal(Decimal128 d, NumberWriter& writer, EncodedNumber& out) {
+  writer.set_negative(d.is_negative());
   if (d.is_nan()) {
     writer.marker(kNaN, kNaN);
     out.code = NumberCode::kRaw;
@@ -247,7 +261,7 @@ void encode_decimal(Decimal128 d, EncodedNumber& out) {
     writer.marker(kZero, kZero);
     out.code = NumberCode::kRaw;
   } else {
-    encode_finite_decimal(d, parts, out);
+    encode_finite_decimal(d, parts, writer, out);
   }
 }
 
@@ -402,10 +416,12 @@ double double_of(const Decoded& d) {
     case Form::kIntegral:
       magnitude = static_cast<double>(d.whole);
       break;
-    case Form::kFraction:
-      magnitude =
-          static_cast<double>(d.whole) + std::ldexp(static_cast<double>(d.fraction), -d.bits);
+    case Form::kFraction: {
+      // At most 53 digits in a key made from a double; any other is found out by encoding again.
+      const auto unit = std::bit_cast<double>(static_cast<std::uint64_t>(1023 - d.bits) << 52);
+      magnitude = static_cast<double>(d.whole << d.bits | d.fraction) * unit;
       break;
+    }
     case Form::kDouble:
       magnitude = d.magnitude;
       break;
@@ -454,27 +470,29 @@ BsonType append_default(const Decoded& d, KeyReader& reader, Buffer& out) {
 
 }  // namespace
 
-EncodedNumber encode_number(const ValueView& number) {
+EncodedNumber encode_number(const ValueView& number, char* to) {
   EncodedNumber out;
+  NumberWriter writer(to);
   switch (number.type()) {
     case BsonType::kInt32:
-      encode_integer(number.as_int32(), out);
+      encode_integer(number.as_int32(), writer);
       break;
     case BsonType::kInt64: {
       const std::int64_t value = number.as_int64();
-      encode_integer(value, out);
+      encode_integer(value, writer);
       const bool is_default =
           !fits_int32(value) && value != std::numeric_limits<std::int64_t>::min();
       out.code = is_default ? NumberCode::kDefault : NumberCode::kInt64;
       break;
     }
     case BsonType::kDouble:
-      encode_double(number.as_double(), out);
+      encode_double(number.as_double(), writer, out);
       break;
     default:
-      encode_decimal(number.as_decimal(), out);
+      encode_decimal(number.as_decimal(), writer, out);
       break;
   }
+  out.size = writer.size();
   return out;
 }
 
@@ -505,9 +523,10 @@ BsonType decode_number(std::uint8_t marker, KeyReader& reader, TypeBitsReader& b
   if (!reader.ok()) return type;
   // One rule refuses every key that is not the encoding of its own value.
   const ValueView value(type, out.data() + start, static_cast<std::uint32_t>(out.size() - start));
-  const EncodedNumber again = encode_number(value);
+  char bytes[kNumberSizeMax];
+  const EncodedNumber again = encode_number(value, bytes);
   if (again.code != code || (code == NumberCode::kDecimal && again.zeros != zeros) ||
-      !reader.consumed_equals(from, {again.bytes, again.size})) {
+      !reader.consumed_equals(from, {bytes, again.size})) {
     reader.fail();
   }
   return type;
