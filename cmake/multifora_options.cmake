@@ -52,7 +52,8 @@ if(MULTIFORA_SANITIZE)
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MULTIFORA_SANITIZE})
 endif()
-add_compile_definitions(MULTIFORA_PAGE_SIZE=${MULTIFORA_PAGE_SIZE})
+add_compile_definitions(MULTIFORA_PAGE_SIZE=${MULTIFORA_PAGE_SIZE}
+                        MULTIFORA_VERSION="${PROJECT_VERSION}")
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/generated)
 
 find_package(Threads REQUIRED)

@@ -1,0 +1,123 @@
+// getParameter, setParameter and the default concerns. Parameters are rows; all are read-only: what can
+// be configured is configured in the file.
+#include "core/plugin/host.h"
+#include "core/store/store.h"
+#include "plugins/command-diagnostic/commands.h"
+
+namespace multifora::diagnostic_commands {
+namespace {
+
+struct Parameter {
+  std::string_view name;
+  void (*append)(CommandContext& context, std::string_view name, DocumentBuilder& out);
+};
+
+const Parameter kParameters[] = {
+    {"authenticationMechanisms",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.array(name); }},
+    {"enableTestCommands",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
+    {"featureCompatibilityVersion",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) {
+       out.object(name).append("version", "8.0");
+     }},
+    {"localLogicalSessionTimeoutMinutes",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 30); }},
+    {"logLevel",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 0); }},
+    {"quiet",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
+    {"requireApiVersion",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
+    {"transactionLifetimeLimitSeconds",
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 60); }},
+    {"ttlMonitorSleepSecs",
+     [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
+       out.append(name, static_cast<std::int32_t>(
+                            context.host().config().integer("ttl", "monitor_sleep_secs").value_or(60)));
+     }},
+};
+
+// Fields of any command that are not names of parameters.
+bool is_generic(std::string_view name) {
+  return name.starts_with('$') || name == "lsid" || name == "comment" || name == "apiVersion" ||
+         name == "apiStrict" || name == "apiDeprecationErrors" || name == "readConcern" ||
+         name == "maxTimeMS" || name == "txnNumber";
+}
+
+Status run_get(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
+  const ValueView target = request.target();
+  const bool details = target.type() == BsonType::kObject &&
+                       target.as_document()["showDetails"].truthy();
+  const bool all = (target.type() == BsonType::kString && target.as_string() == "*") ||
+                   (target.type() == BsonType::kObject &&
+                    target.as_document()["allParameters"].truthy());
+  bool any = false;
+  for (const Parameter& parameter : kParameters) {
+    if (!all && !request.has(parameter.name)) continue;
+    any = true;
+    if (!details) {
+      parameter.append(context, parameter.name, reply);
+      continue;
+    }
+    auto row = reply.object(parameter.name);
+    parameter.append(context, "value", row);
+    row.append("settableAtRuntime", false);
+    row.append("settableAtStartup", true);
+  }
+  if (any) return {};
+  return {ErrorCode::kInvalidOptions, "no option found to get"};
+}
+
+Status run_set(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
+  for (const Element& field : request.body()) {
+    if (field.name() == "setParameter" || is_generic(field.name())) continue;
+    for (const Parameter& parameter : kParameters)
+      if (parameter.name == field.name())
+        return {ErrorCode::kIllegalOperation,
+                "not allowed to change [" + std::string(field.name()) +
+                    "] at runtime; set it in the configuration file and restart"};
+    return {ErrorCode::kInvalidOptions,
+            "attempted to set unrecognized parameter [" + std::string(field.name()) +
+                "], use help:true to see options "};
+  }
+  return {ErrorCode::kInvalidOptions, "no option found to set, use help:true to see options "};
+}
+
+Status run_default_concern(CommandContext& context, const CommandRequest&, DocumentBuilder& reply) {
+  reply.object("defaultReadConcern").append("level", "local");
+  {
+    auto write = reply.object("defaultWriteConcern");
+    write.append("w", "majority").append("wtimeout", 0);
+  }
+  reply.append("defaultWriteConcernSource", "implicit");
+  reply.append("defaultReadConcernSource", "implicit");
+  reply.append_date_ms("localUpdateWallClockTime", context.host().clock().wall_ms());
+  return {};
+}
+
+}  // namespace
+
+const CommandRow kGetParameter{.name = "getParameter",
+                               .aliases = {},
+                               .help = "Values of parameters by name, or of all (\"*\").",
+                               .privilege = "getParameter",
+                               .flags = kAdminOnly | kAnyOptions,
+                               .options = {},
+                               .run = run_get};
+const CommandRow kSetParameter{.name = "setParameter",
+                               .aliases = {},
+                               .help = "Refused: parameters are set in the configuration file.",
+                               .privilege = "setParameter",
+                               .flags = kAdminOnly | kAnyOptions,
+                               .options = {},
+                               .run = run_set};
+const CommandRow kGetDefaultRwConcern{.name = "getDefaultRWConcern",
+                                      .aliases = {},
+                                      .help = "Default read and write concern.",
+                                      .privilege = "getDefaultRWConcern",
+                                      .flags = kAdminOnly,
+                                      .options = {{"inMemory", kOptBoolish}},
+                                      .run = run_default_concern};
+
+}  // namespace multifora::diagnostic_commands
