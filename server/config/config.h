@@ -1,0 +1,96 @@
+// The server's configuration: every key with its default, read from a JSON file and overridden by
+// flags. The keys are the rows of one table (schema.h), which reading, checking, --help and --set
+// all use. Plain values; built on one thread before anything starts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/base/status.h"
+#include "core/plugin/host.h"
+
+namespace multifora {
+
+struct ServerConfig {
+  struct {
+    std::string bind_ip = "127.0.0.1";
+    std::int64_t port = 27017;
+    std::int64_t connections_max = 10'000;
+    std::vector<std::string> compressors{"snappy", "zstd", "zlib"};
+    std::int64_t threads = 0;
+    std::int64_t threads_max = 128;
+    std::int64_t stall_secs = 30;
+  } net;
+  struct {
+    std::string dbpath = "data";
+    std::int64_t memory_budget_mb = 0;
+    std::int64_t checkpoint_log_mb = 256;
+    std::int64_t checkpoint_secs = 60;
+    std::string log_codec = "none";
+    std::int64_t cohort_wait_us = 150;
+    bool read_only = false;
+  } storage;
+  struct {
+    std::string set_name = "rs0";
+    std::string advertised_address;
+  } replication;
+  struct {
+    std::int64_t monitor_sleep_secs = 60;
+  } ttl;
+  struct {
+    std::string level = "info";
+    std::string path;
+    std::int64_t slow_ms = 100;
+  } log;
+  struct {
+    bool enabled = false;
+  } test_commands;
+  std::vector<std::string> plugins;
+
+  // A plugin's own section, e.g. {"codec-zstd": {"level": 3}}.
+  struct PluginValue {
+    std::string text;          // where it is a string
+    std::int64_t integer = 0;  // where it is a number or a boolean
+    bool is_text = false;
+    int line = 0;
+  };
+  std::map<std::string, std::map<std::string, PluginValue>> plugin_sections;
+  std::string file;  // what it was read from; empty: defaults and flags only
+};
+
+// Reads `path` into `config`. BadValue with file, line, key, and the nearest valid key for an unknown
+// one; NoSuchKey where there is no such file.
+Status read_config_file(const std::string& path, ServerConfig& config);
+// The same from text; `name` stands for the file in messages.
+Status read_config_text(std::string_view text, const std::string& name, ServerConfig& config);
+// Sets "section.key" from the text of a flag.
+Status set_config_value(std::string_view key, std::string_view text, ServerConfig& config);
+
+LogLevel log_level(const ServerConfig& config);
+// Every key and its value, one a line; for --help and getCmdLineOpts.
+std::vector<std::pair<std::string, std::string>> config_values(const ServerConfig& config);
+
+// What plugins see: their own sections, and the server's keys too.
+class ConfigForPlugins final : public PluginConfig {
+ public:
+  explicit ConfigForPlugins(const ServerConfig& config) : config_(config) {}
+  std::optional<std::int64_t> integer(std::string_view section,
+                                      std::string_view key) const override;
+  std::optional<std::string> text(std::string_view section, std::string_view key) const override;
+
+  // After the plugins registered: refuses sections of plugins that are not loaded, and keys that a
+  // plugin which asked for others never asked for.
+  Status check_sections(const std::vector<PluginHost::Loaded>& loaded) const;
+
+ private:
+  const ServerConfig::PluginValue* find(std::string_view section, std::string_view key) const;
+  const ServerConfig& config_;
+  mutable std::map<std::string, std::vector<std::string>, std::less<>> asked_;
+};
+
+}  // namespace multifora
