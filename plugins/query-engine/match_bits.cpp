@@ -11,7 +11,7 @@ namespace {
 
 enum class Test { kAllSet, kAllClear, kAnySet, kAnyClear };
 
-// A number counts where it is exactly an int64; its sign bit goes on for ever.
+// The sign bit goes on for ever.
 bool bit_of_number(std::int64_t number, std::uint32_t position) {
   return ((number >> std::min<std::uint32_t>(position, 63)) & 1) != 0;
 }
@@ -19,6 +19,15 @@ bool bit_of_bytes(Bytes bytes, std::uint32_t position) {
   const std::size_t byte = position / 8;
   return byte < bytes.size() &&
          ((static_cast<unsigned char>(bytes[byte]) >> (position % 8)) & 1) != 0;
+}
+
+// Whole doubles count; a decimal counts without its fraction.
+bool integer_of(const ValueView& value, std::int64_t* out) {
+  if (value.type() != BsonType::kDecimal128)
+    return value.is_number() && value.exact_int64(out);
+  std::uint32_t flags = 0;
+  *out = value.as_decimal().to_int64(Decimal128::Round::kTowardZero, &flags);
+  return (flags & Decimal128::kInvalid) == 0;
 }
 
 class BitsNode final : public PathNode {
@@ -35,7 +44,7 @@ class BitsNode final : public PathNode {
       return decide([bytes = value.binary_bytes()](std::uint32_t position) {
         return bit_of_bytes(bytes, position);
       });
-    if (!value.is_number() || !value.exact_int64(&number)) return false;
+    if (!integer_of(value, &number)) return false;
     return decide(
         [number](std::uint32_t position) { return bit_of_number(number, position); });
   }

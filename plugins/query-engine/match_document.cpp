@@ -63,7 +63,7 @@ Status parse_expr(Parser& parser, const Element& element, Nodes& out) {
   if (!parser.top_level)
     return Status(ErrorCode::kBadValue, "$expr can only be applied to the top-level document");
   if (!parser.options.allow_expr)
-    return Status(ErrorCode::kQueryFeatureNotAllowed, "$expr is not allowed in this context");
+    return Status(ErrorCode::kQueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert");
   MULTIFORA_ASSIGN(auto expression, parse_expression(element.value(), *parser.scope));
   parser.uses_expr = true;
   out.push_back(std::make_unique<ExprNode>(element.value(), std::move(expression)));

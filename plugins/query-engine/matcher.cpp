@@ -200,7 +200,7 @@ class CompiledElementMatcher final : public ElementMatcher {
     match::Parser parser{
         .options = options, .scope = &scope_, .top_level = false};
     match::Nodes nodes;
-    if (match::is_operator_document(condition) && !is_logic(condition.as_document())) {
+    if (is_predicate(condition)) {
       MULTIFORA_TRY(match::parse_operators(parser, {}, condition.as_document(), nodes));
     } else if (condition.type() == BsonType::kObject) {
       by_fields_ = true;
@@ -224,10 +224,11 @@ class CompiledElementMatcher final : public ElementMatcher {
   }
 
  private:
-  static bool is_logic(DocumentView condition) {
-    const std::string_view first = condition.first().name();
-    return first == "$and" || first == "$or" || first == "$nor" || first == "$expr" ||
-           first == "$jsonSchema" || first == "$where";
+  // {$gt: 1} is about the element; everything else about its fields (so {$not: ...} is a mistake).
+  static bool is_predicate(const ValueView& condition) {
+    if (!match::is_operator_document(condition)) return false;
+    const std::string_view first = condition.as_document().first().name();
+    return first != "$not" && first != "$comment" && match::tables().path.contains(first);
   }
 
   OwnedDocument bytes_;

@@ -39,6 +39,7 @@ struct Cursor {
 
 // Follows the cursor's path from `document` until it ends or meets an array that it does not index.
 void advance(Cursor& cursor, DocumentView document) {
+  bool in_array = false;
   while (true) {
     const std::string_view part = first_part(cursor.rest);
     cursor.rest = after_first(cursor.rest);
@@ -48,15 +49,23 @@ void advance(Cursor& cursor, DocumentView document) {
       return;
     }
     if (cursor.value.type() == BsonType::kArray) {
+      // An array that is itself an indexed element is a value, unless it is empty.
+      if (in_array && cursor.rest.empty() && !cursor.value.as_document().empty()) {
+        cursor.done = true;
+        return;
+      }
       const bool indexes = is_index(first_part(cursor.rest)) &&
                            !cursor.value.as_document()[first_part(cursor.rest)].missing();
       if (!indexes) return;
+      in_array = true;
     } else if (cursor.rest.empty()) {
       cursor.done = true;
       return;
     } else if (cursor.value.type() != BsonType::kObject) {
       cursor = {{}, null_value(), true};
       return;
+    } else {
+      in_array = false;
     }
     document = cursor.value.as_document();
   }

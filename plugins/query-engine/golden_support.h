@@ -1,0 +1,24 @@
+// Tests only: runs cases of the golden corpus (requests and the replies of a real server) on vectors
+// of documents, without a server: filter, sort, projection, update, over memory.
+//
+// The corpus is read in place, from $MULTIFORA_SHARED_DIR/golden (default: ../shared beside the
+// sources); it is no part of this repository.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+namespace multifora::golden {
+
+struct Outcome {
+  int passed = 0;
+  int skipped = 0;  // needs commands or options that this runner does not have
+  std::vector<std::string> failures;
+  bool corpus_found = false;
+};
+
+// Runs every case of the groups but those that `except` names.
+Outcome run_groups(const std::vector<std::string>& groups, const std::set<std::string>& except);
+
+}  // namespace multifora::golden
