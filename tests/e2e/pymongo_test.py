@@ -1,0 +1,72 @@
+#!/usr/bin/python3
+"""PyMongo as Debian ships it (3.11) against a running server. Usage: pymongo_test.py PORT"""
+import datetime
+import sys
+import unittest
+
+import bson
+import pymongo
+
+PORT = int(sys.argv.pop(1)) if len(sys.argv) > 1 else 27017
+
+
+class PyMongo(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.client = pymongo.MongoClient("127.0.0.1", PORT, serverSelectionTimeoutMS=10000)
+        cls.db = cls.client.pytest
+
+    def test_primary_of_a_replica_set(self):
+        hello = self.client.admin.command("isMaster")
+        self.assertTrue(hello["ismaster"])
+        self.assertEqual(hello["setName"], "rs0")
+
+    def test_types_round_trip(self):
+        document = {
+            "_id": bson.ObjectId(), "int": 1, "long": bson.Int64(2**40), "double": 2.5, "text": "ahoj",
+            "bytes": b"\x00\x01", "none": None, "date": datetime.datetime(2020, 1, 2, 3, 4, 5, 678000),
+            "list": [1, "a", {"b": []}], "decimal": bson.Decimal128("1.50"), "regex": bson.Regex("a", "i"),
+        }
+        self.db.types.insert_one(document)
+        self.assertEqual(self.db.types.find_one({"_id": document["_id"]}), document)
+
+    def test_crud(self):
+        c = self.db.crud
+        c.drop()
+        c.insert_many([{"_id": i, "k": i % 3} for i in range(300)])
+        self.assertEqual(c.count_documents({"k": 1}), 100)
+        self.assertEqual(len(list(c.find({}, batch_size=10))), 300)
+        self.assertEqual(c.update_many({"k": 2}, {"$inc": {"k": 10}}).modified_count, 100)
+        self.assertEqual(c.find_one_and_update({"_id": 2}, {"$set": {"x": 1}},
+                                               return_document=pymongo.ReturnDocument.AFTER)["x"], 1)
+        self.assertEqual(c.delete_many({"k": 12}).deleted_count, 100)
+        self.assertEqual(sorted(c.distinct("k")), [0, 1])
+        self.assertEqual(list(c.aggregate([{"$group": {"_id": None, "n": {"$sum": 1}}}])),
+                         [{"_id": None, "n": 200}])
+
+    def test_errors(self):
+        c = self.db.errors
+        c.drop()
+        c.create_index("u", unique=True)
+        c.insert_one({"u": 1})
+        with self.assertRaises(pymongo.errors.DuplicateKeyError) as caught:
+            c.insert_one({"u": 1})
+        self.assertEqual(caught.exception.details["keyPattern"], {"u": 1})
+        with self.assertRaises(pymongo.errors.OperationFailure) as failed:
+            self.db.command("noSuchCommand")
+        self.assertEqual(failed.exception.code, 59)
+        with self.assertRaises(pymongo.errors.OperationFailure) as failed:
+            list(c.find({"$bogus": 1}))
+        self.assertEqual(failed.exception.code, 2)
+
+    def test_bulk(self):
+        c = self.db.bulk
+        c.drop()
+        result = c.bulk_write([pymongo.InsertOne({"_id": 1}), pymongo.UpdateOne({"_id": 1}, {"$set": {"a": 1}}),
+                               pymongo.ReplaceOne({"_id": 2}, {"b": 1}, upsert=True), pymongo.DeleteOne({"_id": 1})])
+        self.assertEqual((result.inserted_count, result.modified_count, result.upserted_count,
+                          result.deleted_count), (1, 1, 1, 1))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,65 @@
+// Starts, stops and kills a server for a test. The binary is $MULTIFORADB, or the release build's.
+import {spawn} from 'node:child_process';
+import {existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {tmpdir} from 'node:os';
+import path from 'node:path';
+import {createInterface} from 'node:readline';
+import {fileURLToPath} from 'node:url';
+
+const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..');
+export const binary = process.env.MULTIFORADB ?? path.join(root, 'build/release/bin/multiforadb');
+const readyWithinMs = Number(process.env.MULTIFORADB_READY_MS ?? 60000);
+
+export class Server {
+  // dbpath: kept by the caller; without one a temporary directory that stop() removes.
+  static async start({dbpath, args = [], port = 0} = {}) {
+    if (!existsSync(binary)) throw new Error(`${binary} does not exist; run scripts/build first`);
+    const server = new Server();
+    server.ownsPath = dbpath === undefined;
+    server.dbpath = dbpath ?? mkdtempSync(path.join(tmpdir(), 'multifora-e2e-'));
+    server.log = [];
+    server.process = spawn(binary, ['--port', String(port), '--dbpath', server.dbpath, ...args],
+                           {stdio: ['ignore', 'pipe', 'pipe']});
+    server.exited = new Promise((resolve) => {
+      server.process.on('exit', (code, signal) => resolve({code, signal}));
+    });
+    server.process.stderr.setEncoding('utf8').on('data', (text) => server.log.push(text));
+    const ready = new Promise((resolve) => {
+      createInterface({input: server.process.stdout}).on('line', (line) => {
+        server.log.push(line);
+        const event = parse(line);
+        if (event?.port !== undefined && /ready/i.test(line)) resolve(event);
+      });
+    });
+    const timer = new Promise((resolve) => setTimeout(resolve, readyWithinMs, 'late').unref());
+    const first = await Promise.race([ready, server.exited, timer]);
+    if (first === 'late' || first.port === undefined)
+      throw new Error(`the server did not start: ${JSON.stringify(first)}\n${server.log.join('\n')}`);
+    server.ready = first;
+    server.port = first.port;
+    server.uri = `mongodb://127.0.0.1:${server.port}/?directConnection=true`;
+    return server;
+  }
+
+  // Graceful; returns the exit code.
+  async stop() {
+    this.process.kill('SIGTERM');
+    const {code, signal} = await this.exited;
+    if (this.ownsPath) rmSync(this.dbpath, {recursive: true, force: true});
+    if (signal) throw new Error(`the server died of ${signal}\n${this.log.slice(-20).join('\n')}`);
+    return code;
+  }
+
+  async kill9() {
+    this.process.kill('SIGKILL');
+    return this.exited;
+  }
+}
+
+function parse(line) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return null;
+  }
+}
