@@ -1,10 +1,18 @@
 // The plugin's entry: everything that other parts reach through the host.
 #include "core/plugin/plugin.h"
+#include "plugins/query-engine/cursor_manager.h"
+#include "plugins/query-engine/explain.h"
 #include "plugins/query-engine/filter_compiler.h"
+#include "plugins/query-engine/find_source.h"
 
 namespace multifora {
 
 static Status register_plugin(PluginHost& host) {
+  auto cursors = std::make_shared<CursorManager>(host);
+  MULTIFORA_TRY(host.add_service(cursors));
+  MULTIFORA_TRY(host.add_background(make_cursor_sweeper(std::move(cursors))));
+  MULTIFORA_TRY(host.add_service(std::make_shared<ExplainRegistry>()));
+  MULTIFORA_TRY(host.add_service(std::make_shared<WriteNotifier>()));
   return host.set_filter_compiler(make_filter_compiler());
 }
 

@@ -1,0 +1,256 @@
+#include "plugins/query-engine/cursor_manager.h"
+
+#include "core/base/limits.h"
+#include "core/plugin/host.h"
+
+namespace multifora {
+namespace {
+
+constexpr std::size_t kCursorsMax = 100'000;
+
+std::string not_found(std::int64_t id) { return "cursor id " + std::to_string(id) + " not found"; }
+
+Status check_session(const OpenCursor& cursor, std::string_view lsid) {
+  if (cursor.lsid == lsid) return {};
+  const std::string id = std::to_string(cursor.id);
+  if (cursor.lsid.empty())
+    return {location_code(50736),
+            "Cannot run getMore on cursor " + id + ", which was not created in a session, in a session"};
+  if (lsid.empty())
+    return {location_code(50737),
+            "Cannot run getMore on cursor " + id + ", which was created in a session, without an lsid"};
+  return {location_code(50738),
+          "Cannot run getMore on cursor " + id + ", which was created in another session"};
+}
+
+class CursorSweeper final : public BackgroundTask {
+ public:
+  explicit CursorSweeper(std::shared_ptr<CursorManager> manager) : manager_(std::move(manager)) {}
+  std::string_view name() const override { return "cursor-timeout"; }
+  std::int64_t interval_ms() const override { return 4000; }
+  Status run(Store&) override {
+    manager_->sweep();
+    return {};
+  }
+
+ private:
+  std::shared_ptr<CursorManager> manager_;
+};
+
+}  // namespace
+
+CursorManager::CursorManager(PluginHost& host)
+    : host_(host), idle_ms_(limits::kCursorIdleMs), random_(std::random_device{}()) {}
+
+Result<std::int64_t> CursorManager::keep(std::unique_ptr<OpenCursor> cursor) {
+  const std::int64_t now = host_.clock().monotonic_us() / 1000;
+  cursor->created_ms = host_.clock().wall_ms();
+  cursor->used_ms = now;
+  std::lock_guard lock(mutex_);
+  idle_ms_ = host_.config().integer("query-engine", "cursor_timeout_ms").value_or(limits::kCursorIdleMs);
+  if (slots_.size() >= kCursorsMax)
+    return fail(ErrorCode::kTooManyFilesOpen, "too many open cursors");
+  std::int64_t id = 0;
+  while (id == 0 || slots_.contains(id))
+    id = static_cast<std::int64_t>(random_() >> 1);
+  cursor->id = id;
+  ++total_;
+  Slot slot;
+  slot.cursor = std::move(cursor);
+  slots_.emplace(id, std::move(slot));
+  return id;
+}
+
+Result<CursorManager::Pin> CursorManager::pin(std::int64_t id, std::string_view ns,
+                                              std::string_view lsid, Interrupt* interrupt) {
+  std::lock_guard lock(mutex_);
+  const auto at = slots_.find(id);
+  if (at == slots_.end() || at->second.killed) return fail(ErrorCode::kCursorNotFound, not_found(id));
+  Slot& slot = at->second;
+  if (slot.pinned)
+    return fail(location_code(12051), "cursor id " + std::to_string(id) + " is already in use");
+  if (slot.cursor->ns != ns)
+    return fail(ErrorCode::kUnauthorized,
+                "Requested getMore on namespace '" + std::string(ns) +
+                    "', but cursor belongs to a different namespace " + slot.cursor->ns);
+  MULTIFORA_TRY_R(check_session(*slot.cursor, lsid));
+  slot.pinned = true;
+  slot.interrupt = interrupt;
+  return Pin(*this, slot.cursor.get());
+}
+
+CursorManager::Pin::~Pin() {
+  if (cursor_ != nullptr) manager_->release(cursor_, false);
+}
+
+void CursorManager::Pin::keep_open() {
+  manager_->release(cursor_, true);
+  cursor_ = nullptr;
+}
+
+void CursorManager::release(OpenCursor* cursor, bool keep) {
+  std::unique_ptr<OpenCursor> ended;  // destroyed without the lock
+  const std::int64_t now = host_.clock().monotonic_us() / 1000;
+  std::lock_guard lock(mutex_);
+  const auto at = slots_.find(cursor->id);
+  if (at == slots_.end()) return;
+  Slot& slot = at->second;
+  slot.pinned = false;
+  slot.interrupt = nullptr;
+  cursor->used_ms = now;
+  if (keep && !slot.killed) return;
+  ended = std::move(slot.cursor);
+  slots_.erase(at);
+}
+
+bool CursorManager::kill_locked(std::unordered_map<std::int64_t, Slot>::iterator at,
+                                std::vector<std::unique_ptr<OpenCursor>>& ended) {
+  Slot& slot = at->second;
+  if (slot.killed) return false;
+  slot.killed = true;
+  if (slot.pinned) {
+    if (slot.interrupt != nullptr) slot.interrupt->kill(ErrorCode::kCursorKilled);
+    return true;  // its user lets it go
+  }
+  ended.push_back(std::move(slot.cursor));
+  slots_.erase(at);
+  return true;
+}
+
+bool CursorManager::kill(std::int64_t id, std::string_view ns) {
+  std::vector<std::unique_ptr<OpenCursor>> ended;
+  std::lock_guard lock(mutex_);
+  const auto at = slots_.find(id);
+  if (at == slots_.end() || at->second.cursor->ns != ns) return false;
+  return kill_locked(at, ended);
+}
+
+void CursorManager::kill_session(std::string_view lsid) {
+  std::vector<std::unique_ptr<OpenCursor>> ended;
+  std::lock_guard lock(mutex_);
+  for (auto at = slots_.begin(); at != slots_.end();) {
+    const auto next = std::next(at);
+    if (at->second.cursor->lsid == lsid) kill_locked(at, ended);
+    at = next;
+  }
+}
+
+void CursorManager::kill_all() {
+  std::vector<std::unique_ptr<OpenCursor>> ended;
+  std::lock_guard lock(mutex_);
+  for (auto at = slots_.begin(); at != slots_.end();) {
+    const auto next = std::next(at);
+    kill_locked(at, ended);
+    at = next;
+  }
+}
+
+std::size_t CursorManager::sweep() {
+  std::vector<std::unique_ptr<OpenCursor>> ended;
+  const std::int64_t now = host_.clock().monotonic_us() / 1000;
+  std::lock_guard lock(mutex_);
+  for (auto at = slots_.begin(); at != slots_.end();) {
+    const auto next = std::next(at);
+    const Slot& slot = at->second;
+    if (!slot.pinned && !slot.cursor->no_timeout && now - slot.cursor->used_ms > idle_ms_) {
+      kill_locked(at, ended);
+      ++timed_out_;
+    }
+    at = next;
+  }
+  return ended.size();
+}
+
+CursorManager::Stats CursorManager::stats() const {
+  std::lock_guard lock(mutex_);
+  Stats stats;
+  stats.open = slots_.size();
+  stats.timed_out = timed_out_;
+  stats.total = total_;
+  for (const auto& [id, slot] : slots_) {
+    if (slot.pinned) ++stats.pinned;
+    if (slot.cursor->no_timeout) ++stats.no_timeout;
+  }
+  return stats;
+}
+
+void CursorManager::append_idle(ArrayBuilder& out) const {
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, slot] : slots_) {
+    if (slot.pinned) continue;
+    const OpenCursor& cursor = *slot.cursor;
+    DocumentBuilder entry = out.object();
+    entry.append("type", "idleCursor");
+    entry.append("ns", cursor.ns);
+    DocumentBuilder shown = entry.object("cursor");
+    shown.append("cursorId", id);
+    shown.append_date_ms("createdDate", cursor.created_ms);
+    shown.append("nDocsReturned", static_cast<std::int64_t>(cursor.documents));
+    shown.append("nBatchesReturned", static_cast<std::int64_t>(cursor.batches));
+    shown.append("noCursorTimeout", cursor.no_timeout);
+    shown.append("tailable", cursor.cursor->tailable());
+    shown.append("awaitData", cursor.cursor->await_data());
+    shown.append("originatingCommand", cursor.command.view());
+  }
+}
+
+std::unique_ptr<BackgroundTask> make_cursor_sweeper(std::shared_ptr<CursorManager> manager) {
+  return std::make_unique<CursorSweeper>(std::move(manager));
+}
+
+// ---------------------------------------------------------------- batches
+
+Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuilder& batch) {
+  std::int64_t count = 0;
+  ++cursor.batches;
+  while (limits.documents < 0 || count < limits.documents) {
+    DocumentView document;
+    if (cursor.has_stash) {
+      document = cursor.stash.view();
+    } else {
+      MULTIFORA_ASSIGN_R(const auto next, cursor.cursor->next());
+      if (!next) return cursor.cursor->tailable();
+      document = *next;
+    }
+    // A batch always takes one document.
+    const std::size_t bytes = batch.size_bytes() + document.size_bytes() + 16;
+    if (count > 0 && bytes > limits.bytes) {
+      if (!cursor.has_stash) cursor.stash = OwnedDocument(document);
+      cursor.has_stash = true;
+      return true;
+    }
+    batch.append(document);
+    cursor.has_stash = false;
+    ++count;
+    ++cursor.documents;
+  }
+  return cursor.has_stash || cursor.cursor->tailable() || !cursor.cursor->exhausted();
+}
+
+Status reply_first_batch(CommandContext& context, std::unique_ptr<OpenCursor> cursor,
+                         const BatchLimits& limits, bool single_batch, DocumentBuilder& reply) {
+  DocumentBuilder shown = reply.object("cursor");
+  ArrayBuilder batch = shown.array("firstBatch");
+  MULTIFORA_ASSIGN(const bool goes_on, fill_batch(*cursor, limits, batch));
+  batch.close();
+  const std::string ns = cursor->ns;
+  std::int64_t id = 0;
+  MULTIFORA_TRY(cursor->cursor->detach());
+  if (goes_on && !single_batch) {
+    cursor->lsid = context.session().lsid;
+    auto* manager = context.host().service<CursorManager>();
+    MULTIFORA_ASSIGN(id, manager->keep(std::move(cursor)));
+  }
+  shown.append("id", id);
+  shown.append("ns", ns);
+  return {};
+}
+
+void reply_empty_cursor(std::string_view ns, DocumentBuilder& reply) {
+  DocumentBuilder cursor = reply.object("cursor");
+  cursor.array("firstBatch").close();
+  cursor.append("id", std::int64_t{0});
+  cursor.append("ns", ns);
+}
+
+}  // namespace multifora
