@@ -1,5 +1,5 @@
 // The write-ahead log: atomic batches of logical records, in one total order, group-committed.
-// Format with byte offsets: docs/format-log.md and the top of wal.cpp.
+// Format with byte offsets: docs/format-log.md and the top of wal_format.h.
 //
 // Order of life: open() replays what is on disk, then append() takes new batches. append() gives a
 // batch its position (= cluster time) and puts it into the open block; nothing waits. A batch is
@@ -11,6 +11,9 @@
 // the callback is queued and the current leader's next round covers it. A leader leads for its own
 // position and hands the rest on to the log's own thread, so that no client waits for others' work.
 // Before sealing, a leader waits up to cohort_wait_us while other writers are active.
+//
+// What nobody waits for is written as blocks fill up and synced after unwaited_sync_ms, both by the
+// log's thread.
 //
 // A failed write or sync is final: the log is read-only, callbacks get the failure, append() fails.
 // Threads: all calls from any thread after open(). Callbacks run on the leader's thread, without
@@ -38,9 +41,10 @@ struct WalOptions {
   std::string directory;
   const Codec* codec = nullptr;  // null: blocks are stored raw. Otherwise tried off the commit path
   std::size_t block_bytes = 256 * 1024;
-  std::uint64_t segment_bytes_min = 1024 * 1024;
+  std::uint64_t segment_bytes_min = 1024 * 1024;  // both: multiples of 4096
   std::uint64_t segment_bytes_max = 64 * 1024 * 1024;
   std::uint32_t cohort_wait_us = 150;
+  std::uint32_t unwaited_sync_ms = 100;
   // Finds the codec that an existing log names; null: refuse, naming it.
   std::function<const Codec*(std::string_view name)> find_codec;
 };
@@ -65,7 +69,9 @@ class Wal {
   ~Wal();  // waits for the sync in flight; appended batches that nobody waited for are synced too
 
   // Promises that the next append of up to `size_bytes` cannot fail for want of space.
-  // One promise a thread of control: pass it to append().
+  // One promise a thread of control: pass it to append(). Waits while a segment is being made, and
+  // while more is appended than written (the only brake on writers that wait for nothing).
+  // OutOfDiskSpace leaves the log healthy; try again once there is space.
   class Reservation;
   Result<Reservation> reserve(std::size_t size_bytes);
 
@@ -92,6 +98,11 @@ class Wal {
   std::uint64_t allocated_bytes() const;
   // Bytes appended since open: a trigger for checkpoints.
   std::uint64_t appended_bytes() const;
+
+  // Ends the log's life where the data file alone holds everything (a checkpoint of the last
+  // position is durable): afterwards the log is empty, at most one segment of segment_bytes_min is
+  // kept, and append() fails with ShutdownInProgress. Requires that no other call is running.
+  Status close_clean();
 
   // Batches after `from`, oldest first, while they are still in the log: for change streams and
   // followers. CappedPositionLost where `from` is older than the log. Stops where visit says false.

@@ -1,0 +1,206 @@
+// Many clients at once: each acknowledged exactly once, only when durable, and few syncs for all.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "core/storage/wal_test_support.h"
+
+using namespace multifora;
+using namespace multifora::wal_test;
+
+namespace {
+
+// Syncs that take time, as a disk's do.
+class SlowFile final : public File {
+ public:
+  explicit SlowFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
+  Result<std::size_t> read(std::uint64_t offset, void* to, std::size_t size) const override {
+    return file_->read(offset, to, size);
+  }
+  Status write(std::uint64_t offset, Bytes data) override { return file_->write(offset, data); }
+  Status sync() override {
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    return file_->sync();
+  }
+  Result<std::uint64_t> size() const override { return file_->size(); }
+  Status truncate(std::uint64_t size) override { return file_->truncate(size); }
+  Status allocate(std::uint64_t offset, std::uint64_t size) override {
+    return file_->allocate(offset, size);
+  }
+  Status punch_hole(std::uint64_t offset, std::uint64_t size) override {
+    return file_->punch_hole(offset, size);
+  }
+  Result<std::uint64_t> allocated_size() const override { return file_->allocated_size(); }
+  Result<char*> map(std::uint64_t reserve, bool writable) override {
+    return file_->map(reserve, writable);
+  }
+  void release(std::uint64_t offset, std::uint64_t size) override { file_->release(offset, size); }
+
+ private:
+  std::unique_ptr<File> file_;
+};
+
+class SlowFileSystem final : public FileSystem {
+ public:
+  explicit SlowFileSystem(FileSystem& files) : files_(files) {}
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+    MULTIFORA_ASSIGN_R(auto file, files_.open(path, mode));
+    return std::make_unique<SlowFile>(std::move(file));
+  }
+  Status create_directory(const std::string& path) override {
+    return files_.create_directory(path);
+  }
+  Result<std::vector<std::string>> list(const std::string& path) const override {
+    return files_.list(path);
+  }
+  bool exists(const std::string& path) const override { return files_.exists(path); }
+  Status remove(const std::string& path) override { return files_.remove(path); }
+  Status rename(const std::string& from, const std::string& to) override {
+    return files_.rename(from, to);
+  }
+  Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
+  Result<std::uint64_t> free_space(const std::string& path) const override {
+    return files_.free_space(path);
+  }
+  Result<std::unique_ptr<File>> lock(const std::string& path, Bytes content) override {
+    return files_.lock(path, content);
+  }
+
+ private:
+  FileSystem& files_;
+};
+
+// One client: appends, waits for the acknowledgement, again. The callback checks what it is told.
+void run_client(Bench& bench, std::uint64_t seed, int batches, bool allow_lead,
+                std::atomic<int>& acknowledged, std::atomic<int>& wrong) {
+  std::mt19937_64 random(seed);
+  std::mutex mutex;
+  std::condition_variable cv;
+  int calls = 0;
+  for (int i = 0; i < batches; ++i) {
+    const std::size_t size = random() % 20 == 0 ? random() % 20'000 : random() % 500;
+    auto reservation = bench.wal->reserve(size);
+    const auto position = bench.wal->append(random_bytes(random, size), &*reservation);
+    if (!position) {
+      ++wrong;
+      return;
+    }
+    bench.wal->when_durable(
+        *position,
+        [&, at = *position](const Status& status) {
+          if (!status.ok() || bench.wal->last_durable() < at) ++wrong;
+          ++acknowledged;
+          std::lock_guard lock(mutex);
+          ++calls;
+          cv.notify_one();
+        },
+        allow_lead);
+    std::unique_lock lock(mutex);
+    cv.wait(lock, [&] { return calls == i + 1; });
+  }
+  std::lock_guard lock(mutex);
+  if (calls != batches) ++wrong;
+}
+
+void run_clients(Bench& bench, int clients, int batches, bool all_lead) {
+  std::atomic<int> acknowledged = 0;
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < clients; ++i)
+    threads.emplace_back([&, i] {
+      run_client(bench, static_cast<std::uint64_t>(i), batches, all_lead || i % 2 == 0,
+                 acknowledged, wrong);
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(acknowledged == clients * batches);
+  CHECK(wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("wal: eight clients, recycling and reading at the same time") {
+  Bench bench;
+  bench.options.unwaited_sync_ms = 1;
+  bench.open();
+  std::atomic<bool> stop = false;
+  std::atomic<std::uint64_t> read = 0;
+  std::thread reader([&] {
+    LogPosition from = 0;
+    while (!stop) {
+      LogPosition last = from;
+      const Status status = bench.wal->read(from, false, [&](LogPosition position, Bytes) {
+        CHECK(position > last);
+        last = position;
+        ++read;
+        return true;
+      });
+      CHECK((status.ok() || status.code() == ErrorCode::kCappedPositionLost));
+      from = status.ok() ? last : bench.wal->last_durable();
+      std::this_thread::yield();
+    }
+  });
+  std::thread recycler([&] {
+    while (!stop) {
+      CHECK(bench.wal->recycle(bench.wal->last_durable()).ok());
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  });
+  run_clients(bench, 8, 300, false);
+  stop = true;
+  reader.join();
+  recycler.join();
+  CHECK(bench.wal->live_bytes() <= bench.wal->allocated_bytes());
+  CHECK(bench.metrics.value("wal_waiters_total") + 0 <= 8 * 300);
+}
+
+TEST_CASE("wal: whatever order the clients come in, the log keeps one") {
+  Bench bench;
+  bench.open();
+  run_clients(bench, 8, 200, true);
+  const std::vector<Batch> before = bench.read(0);
+  CHECK(before.size() == 8 * 200);
+  CHECK(std::ranges::is_sorted(before, {}, &Batch::position));
+  bench.open();
+  CHECK(bench.replayed == before);
+}
+
+TEST_CASE("wal: clients share syncs, and one alone never waits for others") {
+  Bench bench;
+  SlowFileSystem slow(bench.own_files);
+  bench.files = &slow;
+  bench.options.cohort_wait_us = 20'000;  // long, so that a busy machine does not matter
+  bench.open();
+  run_clients(bench, 1, 50, true);
+  CHECK(bench.metrics.value("wal_syncs_total") == 50);
+  CHECK(bench.metrics.value("wal_cohort_waits_total") == 0);
+  run_clients(bench, 8, 50, true);
+  const double syncs = bench.metrics.value("wal_syncs_total") - 50;
+  const double covered = bench.metrics.value("wal_waiters_total") - 50;
+  MESSAGE(covered << " waits in " << syncs << " syncs");
+  CHECK(covered / syncs > 4);
+}
+
+TEST_CASE("wal: callbacks of many threads when the log fails") {
+  Bench bench;
+  bench.open();
+  bench.own_files.fail(FaultFileSystem::Operation::kSync, 40,
+                       FaultFileSystem::Failure::kInputOutput, {}, true);
+  std::atomic<int> calls = 0;
+  std::atomic<int> asked = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      for (int n = 0; n < 200; ++n) {
+        const auto position = bench.wal->append("x", nullptr);
+        if (!position) return;
+        ++asked;
+        bench.wal->when_durable(*position, [&](const Status&) { ++calls; }, n % 2 == 0);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  bench.wal.reset();
+  CHECK(calls == asked);
+}
