@@ -71,8 +71,8 @@ Dispatcher::Dispatcher(PluginHost& host, Store* store, Durability* durability,
     const MetricsRegistry::Labels labels{{"command", std::string(row->name)}};
     DispatchRow entry;
     entry.row = row;
-    entry.total = &host.metrics().counter("command_total", "Commands run", labels);
-    entry.failed = &host.metrics().counter("command_failed_total", "Commands that failed", labels);
+    entry.total = &host.metrics().counter("commands_total", "Commands run", labels);
+    entry.failed = &host.metrics().counter("commands_failed_total", "Commands that failed", labels);
     entry.latency_us = &host.metrics().counter(
         "command_latency_us_total", "Time from request to reply", labels);
     rows_.emplace(row->name, entry);

@@ -253,7 +253,7 @@ TEST_CASE("failures replace what the handler appended") {
   CHECK(f.reply()["keyPattern"].as_document()["a"].as_int32() == 1);
   CHECK(f.code([](auto& b) { b.append("throw", 1); }) == 1);
   CHECK(f.reply()["half"].missing());
-  CHECK(f.host.metrics().value("command_failed_total", {{"command", "throw"}}) == 1);
+  CHECK(f.host.metrics().value("commands_failed_total", {{"command", "throw"}}) == 1);
 }
 
 TEST_CASE("waits, and streams of replies") {

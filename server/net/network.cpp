@@ -147,9 +147,7 @@ Network::Network(const NetworkOptions& options, Clock& clock, LogSink& log,
       requests_(metrics.counter("network_requests_total", "Messages received")),
       created_(metrics.counter("connections_created_total", "Connections accepted")),
       refused_(metrics.counter("connections_refused_total", "Connections over the limit")),
-      current_(metrics.gauge_callback(
-          "connections_current", [this] { return static_cast<double>(connections()); },
-          "Open connections")) {
+      metrics_(metrics) {
   if (options_.threads == 0)
     options_.threads = static_cast<int>(std::thread::hardware_concurrency()) + 2;
   options_.threads_max = std::max(options_.threads_max, options_.threads);
@@ -229,6 +227,9 @@ Status Network::bind() {
 
 void Network::start(Dispatcher& dispatcher) {
   dispatcher_ = &dispatcher;
+  current_ = metrics_.gauge_callback(
+      "connections_current", [this] { return static_cast<double>(connections()); },
+      "Open connections");
   for (int i = 0; i < options_.threads; ++i) add_thread(false);
   control_->work.emplace(control_->context.get_executor());
   for (tcp::acceptor& acceptor : control_->acceptors) control_->accept(*this, acceptor);

@@ -105,6 +105,8 @@ class Network {
   Counter& requests_;
   Counter& created_;
   Counter& refused_;
+  MetricsRegistry& metrics_;
+  // Only from start() on: a network that never starts may outlive the registry.
   MetricsRegistry::Registration current_;
 };
 
