@@ -49,6 +49,11 @@ struct QueryExplain {
 };
 // queryPlanner and, by the verbosity, executionStats.
 void append_query_explain(const QueryExplain& explain, DocumentBuilder& reply);
+// The whole reply for an aggregate, or for a read on a view as the pipeline that it comes to.
+struct PipelineArguments;
+Status explain_pipeline(CommandContext& context, const CommandRequest& request,
+                        std::string_view collection, const PipelineArguments& arguments,
+                        ExplainVerbosity verbosity, DocumentBuilder& reply);
 // command, serverInfo, serverParameters.
 void append_explain_tail(CommandContext& context, const CommandRequest& request,
                          DocumentBuilder& reply);

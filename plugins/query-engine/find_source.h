@@ -25,8 +25,8 @@ class QuerySource {
   Status detach();
   Status attach(Interrupt& interrupt);
 
-  CompiledQuery& query() { return *query_; }
-  const QueryExecutor* executor() const { return executor_.get(); }
+  CompiledQuery& query() const { return *query_; }
+  QueryExecutor* executor() const { return executor_.get(); }  // null: no such collection
   const std::vector<PlanPtr>& rejected() const { return rejected_; }
 
  private:

@@ -136,7 +136,7 @@ class Planner {
     access.plan = make_plan(PlanKind::kCollScan);
     access.plan->backward = backward;
     access.plan->filter = conjuncts_;
-    access.keys = view_.record_count();
+    access.keys = access.plan->keys = view_.record_count();
     access.ordered = !wants_order();
     return access;
   }

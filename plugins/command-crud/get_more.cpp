@@ -1,0 +1,101 @@
+// getMore.
+#include "plugins/command-crud/commands.h"
+
+namespace multifora::crud {
+namespace {
+
+constexpr std::int64_t kAwaitDefaultMs = 1000;
+
+// Between the calls of one waiting getMore.
+struct Waiting {
+  std::int64_t deadline_us = 0;
+};
+
+Status check(const CommandRequest& request) {
+  if (request.target().type() != BsonType::kInt64)
+    return {ErrorCode::kTypeMismatch,
+            "BSON field 'getMore.getMore' is the wrong type '" +
+                std::string(type_name(request.target().type())) + "', expected type 'long'"};
+  if (request.option("collection").as_string().empty())
+    return {ErrorCode::kInvalidNamespace, "Collection names cannot be empty"};
+  return {};
+}
+
+// True: the handler will be called again.
+bool wait_for_writes(CommandContext& context, const CommandRequest& request,
+                     std::uint64_t position) {
+  const std::int64_t now = context.host().clock().monotonic_us();
+  auto waiting = std::static_pointer_cast<Waiting>(context.wait_state());
+  if (!waiting) {
+    waiting = std::make_shared<Waiting>();
+    waiting->deadline_us = now + request.integer("maxTimeMS", kAwaitDefaultMs) * 1000;
+    context.wait_state() = waiting;
+  }
+  auto* notifier = context.host().service<WriteNotifier>();
+  if (now >= waiting->deadline_us || notifier == nullptr) return false;
+  Wait wait;
+  wait.deadline_us = waiting->deadline_us;
+  Store& store = context.store();
+  wait.subscribe = [notifier, &store, position](std::function<void()> wake) {
+    return notifier->subscribe(store, position, std::move(wake));
+  };
+  context.wait_for(std::move(wait));
+  return true;
+}
+
+Status get_more(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
+  MULTIFORA_TRY(check(request));
+  const std::string ns =
+      std::string(request.db()) + "." + std::string(request.option("collection").as_string());
+  CursorManager& manager = *context.host().service<CursorManager>();
+  MULTIFORA_ASSIGN(auto cursor, manager.pin(request.target().as_int64(), ns,
+                                            context.session().lsid, &context.interrupt()));
+  const bool awaits = cursor->cursor->tailable() && cursor->cursor->await_data();
+  if (request.has("maxTimeMS") && !awaits)
+    return {ErrorCode::kBadValue,
+            "cannot set maxTimeMS on getMore command for a non-awaitData cursor"};
+  const std::uint64_t position = context.store().last_position();
+  MULTIFORA_TRY(cursor->cursor->attach(context));
+  BatchLimits limits;
+  const std::int64_t batch_size = request.integer("batchSize", 0);
+  if (batch_size > 0) limits.documents = batch_size;
+
+  DocumentBuilder shown = reply.object("cursor");
+  ArrayBuilder batch = shown.array("nextBatch");
+  MULTIFORA_ASSIGN(const bool goes_on, fill_batch(*cursor, limits, batch));
+  const bool empty = batch.count() == 0;
+  batch.close();
+  MULTIFORA_TRY(cursor->cursor->detach());
+  const std::int64_t id = goes_on ? cursor->id : 0;
+  if (goes_on) {
+    cursor.keep_open();
+    if (empty && awaits && wait_for_writes(context, request, position)) return {};
+    context.more_to_come = context.exhaust_allowed;
+  }
+  shown.append("id", id);
+  shown.append("ns", ns);
+  return {};
+}
+
+}  // namespace
+
+const CommandRow kGetMore{
+    .name = "getMore",
+    .aliases = {},
+    .help = "more documents of a cursor",
+    .privilege = "find",
+    .lock = LockIntent::kRead,
+    .flags = kAllowedInTransaction | kAllowedInStrictApi,
+    .options =
+        {
+            {"collection", kOptString, kRequired},
+            {"batchSize", kOptNumber, kNonNegative},
+            {"maxTimeMS", kOptNumber, kNonNegative},
+            {"term", kOptAny, kUnsupported},
+            {"lastKnownCommittedOpTime", kOptAny, kUnsupported},
+            {"includeQueryStatsMetrics", kOptAny, kUnsupported},
+        },
+    .run = get_more,
+};
+
+}  // namespace multifora::crud

@@ -1,0 +1,32 @@
+// Inserting documents: for insert and bulkWrite.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "plugins/command-crud/statement.h"
+
+namespace multifora::crud {
+
+struct InsertJob {
+  std::string ns;
+  std::vector<DocumentView> documents;
+  bool ordered = true;
+  bool bypass_validation = false;
+  std::size_t first_statement = 0;  // number of documents[0] among the command's statements
+};
+
+// What became of each document: OK, or why not.
+using InsertDone = std::function<void(std::size_t index, const Status& status)>;
+
+// Inserts in bounded batches, so that others get at the collection in between. Returns only failures
+// that end the command; what was done before stays.
+Status run_insert(CommandContext& context, const InsertJob& job, RetryableStatements& retry,
+                  const InsertDone& done);
+
+// Appends the document as it is stored: _id first, empty timestamps filled in. Fails where it is too
+// deep, too large, or its _id is impossible.
+Result<DocumentView> prepare_insert(DocumentView document, std::uint64_t cluster_time, Buffer& out);
+
+}  // namespace multifora::crud

@@ -1,0 +1,65 @@
+// What the write commands share: checking statements' fields, collecting write errors, and retryable
+// statements. One command's; one thread.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/plugin/command.h"
+#include "core/store/store.h"
+
+namespace multifora::crud {
+
+// Checks a statement (an element of `updates`, `deletes`, `ops`) against its table, with the codes and
+// texts of MongoDB's parser: 40415 unknown, 14 wrong type, 40413 twice, 40414 missing.
+Status check_statement(std::string_view prefix, DocumentView statement,
+                       std::span<const OptionSpec> table);
+
+// Number of statements: InvalidLength outside 1..100,000.
+Status check_batch_size(std::size_t count);
+
+// Failures that end the command rather than one statement.
+bool ends_command(ErrorCode code);
+
+// {index, code, errmsg, keyPattern ...} of failed statements.
+class WriteErrors {
+ public:
+  void add(std::size_t index, const Status& status);
+  bool empty() const { return count_ == 0; }
+  // Appends `writeErrors` where there are some.
+  void append_to(DocumentBuilder& reply);
+
+ private:
+  ArrayBuilder errors_;
+  std::size_t count_ = 0;
+};
+void append_write_error(DocumentBuilder& out, const Status& status);
+
+// The statements of a retryable write. Without a transaction number there is nothing to it.
+class RetryableStatements {
+ public:
+  static Result<RetryableStatements> make(CommandContext& context, const CommandRequest& request,
+                                          std::size_t count);
+  bool enabled() const { return enabled_; }
+  std::optional<StatementId> id(std::size_t index) const;
+  // The first result of this statement, where it ran before; notes it for append_to.
+  Result<std::optional<OwnedDocument>> find(std::size_t index);
+  // retriedStmtIds, where some statement had run before.
+  void append_to(DocumentBuilder& reply) const;
+  const std::vector<std::int32_t>& retried() const { return retried_; }
+
+ private:
+  CommandContext* context_ = nullptr;
+  bool enabled_ = false;
+  std::int32_t first_ = 0;
+  std::vector<std::int32_t> ids_;
+  std::vector<std::int32_t> retried_;
+};
+
+// CommandNotSupportedOnView, InvalidNamespace.
+Status check_writable(CommandContext& context, const std::string& ns);
+
+}  // namespace multifora::crud
