@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "plugins/query-engine/pipeline.h"
+#include "plugins/query-engine/window_function.h"
 
 namespace multifora {
 namespace {
@@ -65,7 +66,7 @@ const AccumulatorRow* find_accumulator(std::string_view name) {
 }
 
 std::vector<std::string_view> accumulator_names() {
-  std::vector<std::string_view> names;
+  std::vector<std::string_view> names = window_only_names();
   for (const auto& [name, row] : table()) names.push_back(name);
   std::sort(names.begin(), names.end());
   return names;
@@ -89,13 +90,9 @@ Result<SpecPtr> AccumulatorSpec::parse(std::string_view name, const ValueView& a
   const AccumulatorRow* row = find_accumulator(name);
   if (row == nullptr) return fail_code(15952, fmt::format("unknown group operator '{}'", name));
   if (row->parse != nullptr) return row->parse(*row, argument, scope);
-  ValueView one = argument;
-  if (argument.type() == BsonType::kArray) {
-    if (argument.as_document().count() != 1)
-      return fail_code(40237, fmt::format("The {} accumulator is a unary operator", name));
-    one = argument.as_document().first().value();
-  }
-  MULTIFORA_ASSIGN_R(ExpressionPtr input, parse_expression(one, scope));
+  if (argument.type() == BsonType::kArray)
+    return fail_code(40237, fmt::format("The {} accumulator is a unary operator", name));
+  MULTIFORA_ASSIGN_R(ExpressionPtr input, parse_expression(argument, scope));
   return make_simple_spec(*row, std::move(input), nullptr);
 }
 

@@ -5,9 +5,13 @@
 // sources); it is no part of this repository.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "core/base/status.h"
+#include "core/bson/view.h"
 
 namespace multifora::golden {
 
@@ -18,7 +22,20 @@ struct Outcome {
   bool corpus_found = false;
 };
 
+// Thrown for what a runner does not do; the case is then skipped.
+struct Skip {
+  std::string what;
+};
+
+// The documents of a case's database, by collection.
+using Collections = std::map<std::string, std::vector<OwnedDocument>>;
+// Answers `aggregate` with the fields of the reply that count. Without one the few stages that need
+// no pipeline are run here.
+using AggregateRunner = Result<OwnedDocument> (*)(DocumentView command, Collections& collections);
+void use_aggregate_runner(AggregateRunner runner);
+
 // Runs every case of the groups but those that `except` names.
-Outcome run_groups(const std::vector<std::string>& groups, const std::set<std::string>& except);
+Outcome run_groups(const std::vector<std::string>& groups,
+                   const std::set<std::string>& except = {});
 
 }  // namespace multifora::golden

@@ -38,6 +38,7 @@ struct PipelineContext {
   bool allow_disk_use = true;
   std::uint64_t memory_limit_bytes = 100 * 1024 * 1024;  // a stage
   bool explain = false;
+  int depth = 0;                           // of sub-pipelines, limited to 20
   // Opens a source for `pipeline` on another collection ($lookup, $unionWith ...): resolves views,
   // pushes leading $match/$sort into the query layer. Set by the executor.
   std::function<Result<std::unique_ptr<Pipeline>>(PipelineContext& context, std::string_view ns,
@@ -73,7 +74,8 @@ class Pipeline {
   struct QueryPart {
     OwnedDocument filter, sort, projection;
     std::int64_t skip = 0, limit = -1;
-    // The whole pipeline only counts what the filter matches, with this output field.
+    // The whole pipeline only counts what the filter matches: one document with this field, or none
+    // where the count is 0.
     std::string count_field;
     std::vector<std::string> needed_paths;  // dependency analysis; empty and !all: none
     bool needs_whole_document = true;
