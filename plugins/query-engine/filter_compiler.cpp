@@ -1,5 +1,8 @@
 #include "plugins/query-engine/filter_compiler.h"
 
+#include <mutex>
+
+#include "core/base/clock.h"
 #include "core/bson/builder.h"
 #include "plugins/query-engine/match_jsonschema.h"
 #include "plugins/query-engine/match_node.h"
@@ -78,6 +81,7 @@ class Explainer {
   bool holds(const MatchNode& node) const {
     EvalContext context;
     context.root = document_;
+    context.now_ms = system_clock().wall_ms();
     MatchState state{.context = &context, .details = nullptr, .error = {}};
     return node.matches(document_, state) && state.error.ok();
   }
@@ -195,11 +199,15 @@ class MatcherFilter final : public CompiledFilter {
  public:
   explicit MatcherFilter(std::unique_ptr<const Matcher> matcher) : matcher_(std::move(matcher)) {}
   bool matches(DocumentView document) const override {
+    // An expression is one thread's at a time; filters without one are everybody's.
+    std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+    if (matcher_->needs_context()) lock.lock();
     // A document on which an $expr fails does not satisfy it.
     return matcher_->matches(document).value_or(false);
   }
 
  private:
+  mutable std::mutex mutex_;
   std::unique_ptr<const Matcher> matcher_;
 };
 
@@ -216,7 +224,7 @@ class QueryFilterCompiler final : public FilterCompiler {
 
   std::string explain_failure(DocumentView filter, DocumentView document) const override {
     auto matcher = Matcher::compile(filter, {});
-    if (!matcher) return {};
+    if (!matcher) return {};  // it was compiled when the collection was made
     return explain_mismatch(**matcher, document).bytes();
   }
 };

@@ -6,7 +6,7 @@
 #include <array>
 #include <unordered_map>
 
-#include "core/base/limits.h"
+#include "core/base/clock.h"
 #include "core/bson/extended_json.h"
 #include "plugins/query-engine/match_parse.h"
 
@@ -154,6 +154,7 @@ Result<bool> Matcher::matches(DocumentView document, EvalContext* context,
     context->root = document;
   } else if (impl_->needs_context) {
     EvalContext own;
+    own.now_ms = system_clock().wall_ms();
     own.variables.resize(impl_->own_scope.slots());
     return matches(document, &own, details);
   }

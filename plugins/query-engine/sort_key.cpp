@@ -6,6 +6,7 @@
 
 #include "core/bson/compare.h"
 #include "core/bson/extended_json.h"
+#include "plugins/query-engine/expression.h"
 
 namespace multifora {
 
@@ -88,7 +89,7 @@ class KeyMaker {
     return expand(cursors);
   }
 
-  const std::vector<ValueView>& least() const { return least_; }
+  const ValueView* least() const { return least_.data(); }
 
  private:
   // All cursors stand at values; those not done stand at arrays.
@@ -152,21 +153,26 @@ class KeyMaker {
   std::vector<ValueView> least_;
 };
 
-Status check_path(std::string_view path) {
-  if (path.empty()) return Status(location_code(40352), "FieldPath cannot be constructed with empty string");
-  if (path.ends_with('.'))
-    return Status(location_code(40353), "FieldPath must not end with a '.'.");
-  for (std::string_view rest = path; !rest.empty(); rest = after_first(rest)) {
-    const std::string_view part = first_part(rest);
-    if (part.empty())
-      return Status(location_code(15998), "FieldPath field names may not be empty strings.");
-    if (part.starts_with('$') && part != "$id" && part != "$ref" && part != "$db")
-      return Status(location_code(16410),
-                    fmt::format("FieldPath field names may not start with '$'. Consider using "
-                                "$getField or $setField. Found '{}'",
-                                part));
+// The values where no path meets an array; false where one does.
+bool plain_values(DocumentView document, const std::vector<SortPattern::Part>& parts,
+                  ValueView* out) {
+  for (const SortPattern::Part& part : parts) {
+    std::string_view path = part.path;
+    DocumentView at = document;
+    while (true) {
+      const std::size_t dot = path.find('.');
+      const ValueView value = at[path.substr(0, dot)];
+      if (value.type() == BsonType::kArray) return false;
+      const bool ends = dot == std::string_view::npos;
+      if (ends || value.type() != BsonType::kObject) {
+        *out++ = ends && !value.missing() ? value : null_value();
+        break;
+      }
+      at = value.as_document();
+      path.remove_prefix(dot + 1);
+    }
   }
-  return {};
+  return true;
 }
 
 Result<int> parse_direction(const Element& element) {
@@ -203,7 +209,7 @@ Result<SortPattern> SortPattern::parse(DocumentView pattern) {
       sort.natural_ = direction;
       return sort;
     }
-    MULTIFORA_TRY_R(check_path(element.name()));
+    MULTIFORA_TRY_R(check_field_path(element.name()));
     for (const Part& part : sort.parts_)
       if (part.path == element.name())
         return fail(location_code(7472500),
@@ -217,17 +223,15 @@ Result<SortPattern> SortPattern::parse(DocumentView pattern) {
 
 Status SortPattern::append_key(DocumentView document, const Collator* collator,
                                KeyStringBuilder& out) const {
-  if (parts_.size() == 1 && !parts_[0].path.contains('.')) {
-    const ValueView value = document[parts_[0].path];
-    if (value.type() != BsonType::kArray) {
-      out.append(value.missing() ? null_value() : value, parts_[0].descending, collator);
-      return {};
-    }
-  }
+  ValueView plain[kSortFieldsMax];
+  const ValueView* values = plain;
   KeyMaker maker(parts_, collator);
-  MULTIFORA_TRY(maker.run(document));
+  if (!plain_values(document, parts_, plain)) {
+    MULTIFORA_TRY(maker.run(document));
+    values = maker.least();
+  }
   for (std::size_t i = 0; i < parts_.size(); ++i)
-    out.append(maker.least()[i], parts_[i].descending, collator);
+    out.append(values[i], parts_[i].descending, collator);
   return {};
 }
 

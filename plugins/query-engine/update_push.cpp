@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/bson/compare.h"
 #include "core/bson/path.h"
@@ -45,9 +46,7 @@ class PushOperator final : public Operator {
     if (!current.missing())
       for (const Element& element : current.as_document()) elements.push_back(element.value());
     elements.insert(elements.begin() + insert_at(elements.size()), values.begin(), values.end());
-    if (sort.given)
-      std::stable_sort(elements.begin(), elements.end(),
-                       [this](const ValueView& a, const ValueView& b) { return less(a, b); });
+    if (sort.given) sort_elements(elements);
     const auto [begin, end] = kept(static_cast<std::int64_t>(elements.size()));
     ArrayBuilder out;
     for (std::int64_t i = begin; i < end; ++i) out.append(elements[static_cast<std::size_t>(i)]);
@@ -65,6 +64,20 @@ class PushOperator final : public Operator {
     if (!has_slice) return {0, size};
     if (slice >= 0) return {0, std::min(slice, size)};
     return {std::max<std::int64_t>(0, size + slice), size};
+  }
+
+  // Equal elements keep their order.
+  void sort_elements(std::vector<ValueView>& elements) const {
+    std::vector<std::size_t> places(elements.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    std::ranges::sort(places, [&](std::size_t x, std::size_t y) {
+      if (less(elements[x], elements[y])) return true;
+      return !less(elements[y], elements[x]) && x < y;
+    });
+    std::vector<ValueView> sorted;
+    sorted.reserve(elements.size());
+    for (const std::size_t place : places) sorted.push_back(elements[place]);
+    elements = std::move(sorted);
   }
 
   bool less(const ValueView& a, const ValueView& b) const {

@@ -85,9 +85,8 @@ Result<OwnedDocument> upsert_seed(const Matcher& filter, bool replacement) {
   MULTIFORA_TRY_R(collect(filter.root(), found));
   if (replacement) std::erase_if(found, [](const Equality& e) { return e.path != "_id"; });
   // By name, as MongoDB's are; _id comes first.
-  std::ranges::sort(found, {}, &Equality::path);
-  std::ranges::stable_partition(found, [](const Equality& e) {
-    return e.path == "_id" || e.path.starts_with("_id.");
+  std::ranges::sort(found, {}, [](const Equality& e) {
+    return std::pair(e.path != "_id" && !e.path.starts_with("_id."), e.path);
   });
   DocumentBuilder out;
   append_nested(found, out);
