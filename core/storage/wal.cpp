@@ -65,10 +65,10 @@ Wal::Impl::~Impl() {
   if (maker_thread.joinable()) maker_thread.join();
 }
 
-// --- opening --------------------------------------------------------------------------------------
+// --- opening
+// --------------------------------------------------------------------------------------
 
-Status Wal::Impl::open(LogPosition from,
-                       const std::function<Status(LogPosition, Bytes)>& apply,
+Status Wal::Impl::open(LogPosition from, const std::function<Status(LogPosition, Bytes)>& apply,
                        WalReplay* replayed) {
   MULTIFORA_TRY(files.create_directory(options.directory));
   MULTIFORA_ASSIGN(auto found, segment_files.load(options.find_codec));
@@ -110,8 +110,8 @@ Status Wal::Impl::adopt(wal::ScanResult& scanned, LogPosition from) {
   clock_position = std::max(last_batch, from);
   log_begin = scanned.begin;
   written_end = scanned.end;
-  oldest_needed = from >= last_batch ? written_end
-                                     : wal::find_mark(segments, from).value_or(log_begin);
+  oldest_needed =
+      from >= last_batch ? written_end : wal::find_mark(segments, from).value_or(log_begin);
   wal::WriteState state;
   state.segment = segments[active];
   state.stream = scanned.end;
@@ -120,8 +120,8 @@ Status Wal::Impl::adopt(wal::ScanResult& scanned, LogPosition from) {
   state.durable = scanned.any_block ? scanned.durable : durable;
   state.log_id = log_id;
   state.session = scanned.next_session;
-  writer = std::make_unique<wal::BlockWriter>(std::move(state), [this] { return next_segment(); },
-                                              metrics);
+  writer = std::make_unique<wal::BlockWriter>(
+      std::move(state), [this] { return next_segment(); }, metrics);
   count_ready();
   return {};
 }
@@ -150,7 +150,8 @@ void Wal::Impl::start_threads() {
   maker_thread = std::thread([this] { maker_loop(); });
 }
 
-// --- appending ------------------------------------------------------------------------------------
+// --- appending
+// ------------------------------------------------------------------------------------
 
 Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes) {
   if (batch.size() > wal::kBatchSizeMax)
@@ -230,7 +231,8 @@ void Wal::Impl::seal_open() {
   open_block.buffer.assign(wal::kBlockHeaderSize, '\0');
 }
 
-// --- the public face ------------------------------------------------------------------------------
+// --- the public face
+// ------------------------------------------------------------------------------
 
 Wal::Wal() = default;
 Wal::~Wal() = default;
@@ -299,7 +301,9 @@ void Wal::advance_to(LogPosition position) {
   impl_->clock_position = std::max(impl_->clock_position, position);
 }
 
-Status Wal::recycle(LogPosition position) { return impl_->recycle(position); }
+Status Wal::recycle(LogPosition position) {
+  return impl_->recycle(position);
+}
 
 std::uint64_t Wal::live_bytes() const {
   std::lock_guard lock(impl_->mutex);

@@ -79,8 +79,8 @@ class Wal {
   // where there was no reservation and no space. `reservation` may be null.
   Result<LogPosition> append(Bytes batch, Reservation* reservation);
 
-  // Calls `callback` once everything up to `position` is durable (or the log has failed): at once on
-  // this thread if it is, or later on another. May lead a sync on this thread, see above.
+  // Calls `callback` once everything up to `position` is durable (or the log has failed): at once
+  // on this thread if it is, or later on another. May lead a sync on this thread, see above.
   // allow_lead = false: never syncs here, the log thread does.
   void when_durable(LogPosition position, Callback callback, bool allow_lead = true);
   // Blocks. For tests, shutdown and embedded use.

@@ -65,8 +65,8 @@ std::string describe_place(const Segment& segment, std::uint64_t stream) {
   return segment.path + " at offset " + std::to_string(stream - segment.start);
 }
 
-Result<bool> for_each_block(std::span<const std::shared_ptr<Segment>> segments,
-                            std::uint64_t begin, std::uint64_t end, std::uint32_t log_id,
+Result<bool> for_each_block(std::span<const std::shared_ptr<Segment>> segments, std::uint64_t begin,
+                            std::uint64_t end, std::uint32_t log_id,
                             const std::function<Result<bool>(Segment&, const BlockView&)>& visit) {
   std::optional<std::uint64_t> previous_hash;
   std::uint64_t stream = begin;
@@ -89,8 +89,9 @@ Result<bool> for_each_block(std::span<const std::shared_ptr<Segment>> segments,
     if (stream >= end) return true;
   }
   if (stream >= end) return true;
-  return damaged("the log is damaged: " + (place ? "no whole block in " + describe_place(*place, stream)
-                                                 : std::string("a segment is missing")));
+  return damaged("the log is damaged: " +
+                 (place ? "no whole block in " + describe_place(*place, stream)
+                        : std::string("a segment is missing")));
 }
 
 Result<Bytes> raw_payload(const BlockView& block, const Codec* codec, Buffer& scratch) {

@@ -41,8 +41,8 @@ class SegmentWindow {
 
 struct BlockView {
   BlockHeader header;
-  Bytes stored;               // lives until the window is used again
-  std::uint64_t stream_end;   // where a next block would start
+  Bytes stored;              // lives until the window is used again
+  std::uint64_t stream_end;  // where a next block would start
 };
 
 // The block at stream offset `stream`, nullopt if there is none that is whole. log_id 0: any log.
@@ -52,8 +52,8 @@ Result<std::optional<BlockView>> read_block(SegmentWindow& window, std::uint64_t
 
 // Calls `visit` for each block in [begin, end) of the stream; returns false if it said stop.
 // DataCorruptionDetected where the chain of blocks breaks before `end`.
-Result<bool> for_each_block(std::span<const std::shared_ptr<Segment>> segments,
-                            std::uint64_t begin, std::uint64_t end, std::uint32_t log_id,
+Result<bool> for_each_block(std::span<const std::shared_ptr<Segment>> segments, std::uint64_t begin,
+                            std::uint64_t end, std::uint32_t log_id,
                             const std::function<Result<bool>(Segment&, const BlockView&)>& visit);
 // "dir/name.wal at offset 4711", for messages.
 std::string describe_place(const Segment& segment, std::uint64_t stream);

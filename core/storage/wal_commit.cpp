@@ -122,12 +122,11 @@ std::vector<Wal::Impl::Waiter> Wal::Impl::finish_round(const Status& status, Log
     covered = fail_log(status);
   } else {
     durable = std::max(durable, target);
-    const auto rest = std::stable_partition(waiters.begin(), waiters.end(), [&](const Waiter& w) {
-      return w.position <= durable;
-    });
     cohort_expected = waiters.size();
-    covered.assign(std::make_move_iterator(waiters.begin()), std::make_move_iterator(rest));
-    waiters.erase(waiters.begin(), rest);
+    std::vector<Waiter> rest;
+    for (Waiter& waiter : waiters)
+      (waiter.position <= durable ? covered : rest).push_back(std::move(waiter));
+    waiters = std::move(rest);
     dirty_since_us = last_round_end_us = clock.monotonic_us();
     syncs.add();
     waiters_covered.add(covered.size());
@@ -150,7 +149,8 @@ std::vector<Wal::Impl::Waiter> Wal::Impl::fail_log(const Status& status) {
   return std::exchange(waiters, {});
 }
 
-// --- the log's own thread -------------------------------------------------------------------------
+// --- the log's own thread
+// -------------------------------------------------------------------------
 
 void Wal::Impl::log_thread_loop() {
   Lock lock(mutex);

@@ -213,7 +213,8 @@ TEST_CASE("wal: the callbacks get the failure") {
 
 TEST_CASE("wal: random loads, power cuts, full disks and restarts") {
   const char* from_env = std::getenv("MULTIFORA_WAL_SEED");
-  const std::uint64_t first = from_env ? std::strtoull(from_env, nullptr, 10) : std::random_device{}();
+  const std::uint64_t first =
+      from_env ? std::strtoull(from_env, nullptr, 10) : std::random_device{}();
   const char* runs_env = std::getenv("MULTIFORA_WAL_RUNS");
   const std::uint64_t runs = runs_env ? std::strtoull(runs_env, nullptr, 10) : 60;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
@@ -252,7 +253,8 @@ TEST_CASE("wal: random loads, power cuts, full disks and restarts") {
   }
 }
 
-// --- damage ---------------------------------------------------------------------------------------
+// --- damage
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -377,8 +379,7 @@ TEST_CASE("wal: a tail torn at any byte is cut off") {
     die_with(bench, torn);
     bench.open();
     REQUIRE(bench.replayed == kept);
-    if (cut >= offsets[2] + wal::kBlockHeaderSize)
-      CHECK(bench.counts.truncated_bytes > 0);
+    if (cut >= offsets[2] + wal::kBlockHeaderSize) CHECK(bench.counts.truncated_bytes > 0);
     bench.append_durably("new");
     bench.open();
     REQUIRE(bench.replayed.size() == 3);

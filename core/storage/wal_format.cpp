@@ -42,7 +42,8 @@ FileHeader make_file_header(std::string_view codec_name, std::size_t block_bytes
   FileHeader header{};
   std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
   header.version = kFormatVersion;
-  header.block_target_kib = static_cast<std::uint16_t>(std::min<std::size_t>(block_bytes / 1024, 0xffff));
+  header.block_target_kib =
+      static_cast<std::uint16_t>(std::min<std::size_t>(block_bytes / 1024, 0xffff));
   std::copy(codec_name.begin(), codec_name.end(), header.codec);
   return header;
 }

@@ -197,7 +197,8 @@ TEST_CASE("wal: callbacks of many threads when the log fails") {
         const auto position = bench.wal->append("x", nullptr);
         if (!position) return;
         ++asked;
-        bench.wal->when_durable(*position, [&](const Status&) { ++calls; }, n % 2 == 0);
+        bench.wal->when_durable(
+            *position, [&](const Status&) { ++calls; }, n % 2 == 0);
       }
     });
   for (std::thread& thread : threads) thread.join();

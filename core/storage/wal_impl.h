@@ -104,13 +104,13 @@ struct Wal::Impl {
   LogPosition clock_position = 0;  // >= last_batch
   LogPosition last_batch = 0;
   LogPosition last_written = 0;
-  LogPosition durable = 0;         // <= last_batch
-  LogPosition base = 0;            // the log holds every batch after this one
+  LogPosition durable = 0;  // <= last_batch
+  LogPosition base = 0;     // the log holds every batch after this one
   std::uint64_t appended = 0;
 
   // Batches on their way.
   wal::SealedBlock open_block;
-  std::deque<BlockPtr> pending;  // oldest first; stays here until written
+  std::deque<BlockPtr> pending;      // oldest first; stays here until written
   std::uint64_t pending_charge = 0;  // pending and open_block
   std::uint64_t reserved = 0;
   std::vector<Buffer> free_buffers;
@@ -124,9 +124,9 @@ struct Wal::Impl {
   std::uint64_t written_end = 0;    // stream offset
   std::uint64_t oldest_needed = 0;  // stream offset
   std::uint64_t ready_bytes = 0;
-  std::uint64_t shortage = 0;       // what reserve() calls are waiting for
-  bool shortage_refused = false;    // the last attempt failed; waits for the next reserve()
-  bool ahead_refused = false;       // the same for spares made ahead of need
+  std::uint64_t shortage = 0;     // what reserve() calls are waiting for
+  bool shortage_refused = false;  // the last attempt failed; waits for the next reserve()
+  bool ahead_refused = false;     // the same for spares made ahead of need
   std::uint64_t make_failures = 0;
   Status make_failure;
   std::uint64_t appended_at_recycle = 0;
@@ -143,8 +143,8 @@ struct Wal::Impl {
   std::condition_variable cohort_cv;
 
   std::condition_variable log_thread_cv;
-  bool log_thread_asleep = false;  // no timer is set: append() must wake it
-  bool log_thread_blocked = false;  // waits for the writer to be free
+  bool log_thread_asleep = false;     // no timer is set: append() must wake it
+  bool log_thread_blocked = false;    // waits for the writer to be free
   std::uint64_t log_thread_seen = 0;  // `appended` when its timer was set
   std::condition_variable maker_cv;
   std::condition_variable space_cv;    // space was made, or could not be

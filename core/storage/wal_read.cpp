@@ -64,9 +64,9 @@ Status Wal::Impl::read(LogPosition from, bool include_unsynced,
   View view;
   Lock lock(mutex);
   if (from < base)
-    return Status(ErrorCode::kCappedPositionLost,
-                  "the log no longer holds what follows position " + std::to_string(from) +
-                      "; it begins after " + std::to_string(base));
+    return Status(ErrorCode::kCappedPositionLost, "the log no longer holds what follows position " +
+                                                      std::to_string(from) + "; it begins after " +
+                                                      std::to_string(base));
   const LogPosition limit = include_unsynced ? last_batch : durable;
   if (from >= limit) return {};
   if (from < last_written) {

@@ -13,8 +13,12 @@ namespace multifora::wal {
 
 namespace {
 
-bool is_rest(BlockKind kind) { return kind == BlockKind::kMiddle || kind == BlockKind::kLast; }
-bool is_cut_off(BlockKind kind) { return kind == BlockKind::kFirst || kind == BlockKind::kMiddle; }
+bool is_rest(BlockKind kind) {
+  return kind == BlockKind::kMiddle || kind == BlockKind::kLast;
+}
+bool is_cut_off(BlockKind kind) {
+  return kind == BlockKind::kFirst || kind == BlockKind::kMiddle;
+}
 
 // Follows the chain from block to block and notes what it sees.
 class Chain {
@@ -172,8 +176,8 @@ Status check_end(ScanResult& log, LogPosition from) {
   Evidence evidence;
   MULTIFORA_TRY(find_evidence(active, log.end, log.log_id, evidence));
   for (std::size_t i = log.active + 1; i < log.segments.size(); ++i)
-    MULTIFORA_TRY(find_evidence(*log.segments[i], log.segments[i]->first_block(), log.log_id,
-                                evidence));
+    MULTIFORA_TRY(
+        find_evidence(*log.segments[i], log.segments[i]->first_block(), log.log_id, evidence));
   for (const SegmentPtr& segment : log.unused)
     if (segment->start >= active.end())
       MULTIFORA_TRY(find_evidence(*segment, segment->first_block(), log.log_id, evidence));
@@ -183,7 +187,8 @@ Status check_end(ScanResult& log, LogPosition from) {
                       ": batches up to position " + std::to_string(evidence.durable) +
                       " were durable, but only those up to " + std::to_string(log.last) +
                       " can be read");
-  while (evidence.sessions.contains(log.next_session)) ++log.next_session;
+  for (std::size_t i = 0; i < evidence.sessions.size(); ++i)
+    if (evidence.sessions.contains(log.next_session)) ++log.next_session;
   MULTIFORA_ASSIGN(log.truncated_bytes, torn_block_size(active, log));
   if (evidence.end > log.end)
     log.truncated_bytes = std::max(log.truncated_bytes, evidence.end - log.end);
@@ -219,8 +224,8 @@ Status replay(const ScanResult& log, LogPosition from,
   const auto visit_block = [&](Segment& segment, const BlockView& block) -> Result<bool> {
     Result<Bytes> raw = raw_payload(block, segment.codec, scratch);
     if (!raw)
-      return fail(std::move(raw).error().with_context(
-          describe_place(segment, block.header.stream)));
+      return fail(
+          std::move(raw).error().with_context(describe_place(segment, block.header.stream)));
     return batches.feed(block.header, *raw, visit_batch);
   };
   const std::uint64_t begin = find_mark(log.segments, from).value_or(log.begin);
@@ -240,8 +245,8 @@ Status make_durable(const ScanResult& log) {
     if (touched.empty() || touched.back() != &segment) touched.push_back(&segment);
     return true;
   };
-  MULTIFORA_ASSIGN(const bool all, for_each_block(log.segments, log.unproven, log.end, log.log_id,
-                                                  rewrite));
+  MULTIFORA_ASSIGN(const bool all,
+                   for_each_block(log.segments, log.unproven, log.end, log.log_id, rewrite));
   (void)all;
   for (Segment* segment : touched) MULTIFORA_TRY(segment->file->sync());
   return {};

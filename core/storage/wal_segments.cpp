@@ -15,7 +15,9 @@ constexpr std::uint64_t kMarkSpacing = 256 * 1024;
 // Zeros go to the disk in steps, so that a commit's sync never queues behind a whole segment.
 constexpr std::uint64_t kFillStep = 1024 * 1024;
 
-std::string_view name_of(const Codec* codec) { return codec ? codec->name : kNoCodecName; }
+std::string_view name_of(const Codec* codec) {
+  return codec ? codec->name : kNoCodecName;
+}
 
 Bytes bytes_of(const FileHeader& header) {
   return Bytes(reinterpret_cast<const char*>(&header), sizeof header);
@@ -29,16 +31,17 @@ Status resolve_codec(const FileHeader& header, const SegmentFiles::FindCodec& fi
   if (name == kNoCodecName) return {};
   segment.codec = find_codec ? find_codec(name) : nullptr;
   if (segment.codec) return {};
-  return Status(ErrorCode::kUnsupportedFormat, "the log was written with codec '" +
-                                                   std::string(name) +
-                                                   "', whose plugin is not loaded");
+  return Status(
+      ErrorCode::kUnsupportedFormat,
+      "the log was written with codec '" + std::string(name) + "', whose plugin is not loaded");
 }
 
 }  // namespace
 
 void add_mark(Segment& segment, LogPosition after, std::uint64_t stream) {
   auto& marks = segment.marks;
-  if (marks.empty() || stream - marks.back().stream >= kMarkSpacing) marks.push_back({after, stream});
+  if (marks.empty() || stream - marks.back().stream >= kMarkSpacing)
+    marks.push_back({after, stream});
 }
 
 std::optional<std::uint64_t> find_mark(std::span<const SegmentPtr> segments, LogPosition position) {
@@ -79,9 +82,9 @@ Result<SegmentPtr> SegmentFiles::load_one(std::uint64_t start, const FindCodec& 
   segment->size = size / kBlockAlignment * kBlockAlignment;  // a file cut short by other hands
   FileHeader header{};
   MULTIFORA_ASSIGN_R(const std::size_t got, segment->file->read(0, &header, sizeof header));
-  segment->header_status =
-      got < sizeof header ? Status(ErrorCode::kDataCorruptionDetected, "the file is too short")
-                          : resolve_codec(header, find_codec, *segment);
+  segment->header_status = got < sizeof header
+                               ? Status(ErrorCode::kDataCorruptionDetected, "the file is too short")
+                               : resolve_codec(header, find_codec, *segment);
   if (!segment->header_status.ok())
     segment->header_status = std::move(segment->header_status).with_context(segment->path);
   return segment;

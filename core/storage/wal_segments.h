@@ -31,7 +31,7 @@ struct Segment {
   std::uint64_t start = 0;  // stream offset of the file's first byte
   std::uint64_t size = 0;
   const Codec* codec = nullptr;
-  Status header_status;     // of load(): why the header cannot be used
+  Status header_status;  // of load(): why the header cannot be used
 
   // Guarded by the log's mutex.
   struct Mark {
@@ -40,7 +40,7 @@ struct Segment {
   };
   LogPosition last = 0;  // the newest batch with bytes in here; 0: none
   std::vector<Mark> marks;
-  int readers = 0;       // a segment being read is not recycled
+  int readers = 0;  // a segment being read is not recycled
 
   std::uint64_t first_block() const { return start + sizeof(FileHeader); }
   std::uint64_t end() const { return start + size; }

@@ -16,7 +16,8 @@ constexpr std::uint64_t kBacklogMax = 64 * 1024 * 1024;
 
 }  // namespace
 
-// --- promises -------------------------------------------------------------------------------------
+// --- promises
+// -------------------------------------------------------------------------------------
 
 Result<std::uint64_t> Wal::Impl::reserve(std::uint64_t need) {
   Lock lock(mutex);
@@ -27,9 +28,8 @@ Result<std::uint64_t> Wal::Impl::reserve(std::uint64_t need) {
     shortage += need;
     shortage_refused = false;
     maker_cv.notify_one();
-    space_cv.wait(lock, [&] {
-      return !failure.ok() || fits(need) || make_failures != failures_before;
-    });
+    space_cv.wait(lock,
+                  [&] { return !failure.ok() || fits(need) || make_failures != failures_before; });
     shortage -= need;
     if (!failure.ok()) return fail(failure);
     if (!fits(need)) return fail(make_failure);
@@ -57,7 +57,8 @@ void Wal::Impl::count_ready() {
     ready_bytes += usable_bytes(*segments[i], segments[i]->first_block());
 }
 
-// --- segments ahead of need -----------------------------------------------------------------------
+// --- segments ahead of need
+// -----------------------------------------------------------------------
 
 bool Wal::Impl::segment_wanted() const {
   if (!failure.ok() || stopping) return false;
@@ -69,7 +70,8 @@ bool Wal::Impl::segment_wanted() const {
 
 // Segments grow with the part of the log that is in use between checkpoints.
 std::uint64_t Wal::Impl::next_segment_size() const {
-  const std::uint64_t missing = fits(shortage) ? 0 : pending_charge + reserved + shortage - ready_bytes;
+  const std::uint64_t missing =
+      fits(shortage) ? 0 : pending_charge + reserved + shortage - ready_bytes;
   const std::uint64_t wanted = std::max(std::bit_floor(std::max<std::uint64_t>(live_bytes(), 1)),
                                         std::bit_ceil(missing + 2 * kSegmentSlack));
   return std::clamp(wanted, options.segment_bytes_min, options.segment_bytes_max);
@@ -126,7 +128,8 @@ void Wal::Impl::make_segment(Lock& lock) {
   space_cv.notify_all();
 }
 
-// --- recycling ------------------------------------------------------------------------------------
+// --- recycling
+// ------------------------------------------------------------------------------------
 
 Status Wal::Impl::recycle(LogPosition position) {
   std::lock_guard files_lock(files_mutex);
@@ -172,8 +175,7 @@ std::vector<wal::SegmentPtr> Wal::Impl::take_old_segments(LogPosition position) 
 
 Status Wal::Impl::dispose(const wal::Segment& segment, std::uint64_t keep_bytes) {
   Lock lock(mutex);
-  const bool keep =
-      segment_files.recyclable(segment) && spare_bytes() + segment.size <= keep_bytes;
+  const bool keep = segment_files.recyclable(segment) && spare_bytes() + segment.size <= keep_bytes;
   const std::uint64_t start = segments.back()->end();
   lock.unlock();
   if (!keep) return segment_files.remove(segment);
@@ -199,7 +201,8 @@ Status Wal::Impl::remove_surplus(std::uint64_t keep_bytes) {
   return {};
 }
 
-// --- closing --------------------------------------------------------------------------------------
+// --- closing
+// --------------------------------------------------------------------------------------
 
 Status Wal::Impl::close_clean() {
   std::lock_guard files_lock(files_mutex);
@@ -215,8 +218,7 @@ Status Wal::Impl::close_clean() {
 }
 
 // Oldest first; one small segment stays, at a place in the stream where no block has been.
-Status Wal::Impl::empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index,
-                            bool used) {
+Status Wal::Impl::empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index, bool used) {
   const std::size_t first_unused = used ? active_index + 1 : active_index;
   const std::uint64_t end = all.back()->end();
   const wal::Segment* kept = nullptr;

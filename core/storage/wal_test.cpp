@@ -32,7 +32,9 @@ bool lz4_decompress(Bytes from, char* to, std::size_t size) {
 }
 constexpr Codec kLz4{"lz4", 0, 0, 0, 0, lz4_bound, lz4_compress, lz4_decompress};
 
-std::size_t zstd_bound(std::size_t size) { return ZSTD_compressBound(size); }
+std::size_t zstd_bound(std::size_t size) {
+  return ZSTD_compressBound(size);
+}
 std::optional<std::size_t> zstd_compress(Bytes from, char* to, std::size_t capacity, int level) {
   const std::size_t n = ZSTD_compress(to, capacity, from.data(), from.size(), level);
   if (ZSTD_isError(n)) return {};
@@ -264,8 +266,12 @@ TEST_CASE("wal: what nobody waits for is synced after a while, and when the log 
   CHECK(bench.replayed == bench.appended);
 }
 
-TEST_CASE("wal: blocks compressed with lz4") { check_compression(&kLz4); }
-TEST_CASE("wal: blocks compressed with zstd") { check_compression(&kZstd); }
+TEST_CASE("wal: blocks compressed with lz4") {
+  check_compression(&kLz4);
+}
+TEST_CASE("wal: blocks compressed with zstd") {
+  check_compression(&kZstd);
+}
 
 TEST_CASE("wal: a codec name must fit the header") {
   Codec codec = kLz4;
@@ -395,9 +401,15 @@ TEST_CASE("wal: after a clean shutdown the log is empty") {
   Bench bench;
   std::mt19937_64 random(11);
   int batches = 0;
-  SUBCASE("unused") { batches = 0; }
-  SUBCASE("one segment") { batches = 3; }
-  SUBCASE("many segments") { batches = 300; }
+  SUBCASE("unused") {
+    batches = 0;
+  }
+  SUBCASE("one segment") {
+    batches = 3;
+  }
+  SUBCASE("many segments") {
+    batches = 300;
+  }
   LogPosition from = 0;
   for (int round = 0; round < 3; ++round) {
     bench.open(from);

@@ -130,8 +130,8 @@ Status BlockWriter::write_in_pieces(const SealedBlock& block) {
     const Cut cut = find_cut(rest, fits);
     const LogPosition last = cut.last ? cut.last : state_.last;
     const bool between = cut.cut_position == 0;
-    MULTIFORA_TRY(write_piece(between ? BlockKind::kWhole : BlockKind::kFirst,
-                              rest.substr(0, fits), last, between ? last : cut.cut_position));
+    MULTIFORA_TRY(write_piece(between ? BlockKind::kWhole : BlockKind::kFirst, rest.substr(0, fits),
+                              last, between ? last : cut.cut_position));
     rest.remove_prefix(fits);
     for (std::size_t left = cut.rest; left > 0;) {
       switch_segment();
@@ -147,8 +147,7 @@ Status BlockWriter::write_in_pieces(const SealedBlock& block) {
 }
 
 // Pieces have no room for a header before them: readers may be looking at the bytes there.
-Status BlockWriter::write_piece(BlockKind kind, Bytes piece, LogPosition last,
-                                LogPosition newest) {
+Status BlockWriter::write_piece(BlockKind kind, Bytes piece, LogPosition last, LogPosition newest) {
   BlockHeader header = make_header(kind, piece.size(), last);
   seal_header(header, piece);
   const std::uint64_t offset = state_.stream - state_.segment->start;
@@ -157,8 +156,7 @@ Status BlockWriter::write_piece(BlockKind kind, Bytes piece, LogPosition last,
 }
 
 Status BlockWriter::put(const BlockHeader& header, Bytes bytes, LogPosition newest) {
-  if (unsynced_.empty() || unsynced_.back() != state_.segment)
-    unsynced_.push_back(state_.segment);
+  if (unsynced_.empty() || unsynced_.back() != state_.segment) unsynced_.push_back(state_.segment);
   MULTIFORA_TRY(state_.segment->file->write(state_.stream - state_.segment->start, bytes));
   advance(header, newest);
   return {};
@@ -178,8 +176,8 @@ void BlockWriter::advance(const BlockHeader& header, LogPosition newest) {
 
 void BlockWriter::switch_segment() {
   state_.segment = next_segment_();
-  MULTIFORA_ASSERT(state_.segment != nullptr && state_.segment->size > sizeof(FileHeader) +
-                                                     kBlockHeaderSize + kPieceRoomMin);
+  MULTIFORA_ASSERT(state_.segment != nullptr &&
+                   state_.segment->size > sizeof(FileHeader) + kBlockHeaderSize + kPieceRoomMin);
   state_.stream = state_.segment->first_block();
 }
 

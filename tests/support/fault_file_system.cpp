@@ -157,6 +157,9 @@ Status FaultFile::write(std::uint64_t offset, Bytes data) {
   MULTIFORA_TRY(outcome.status);
   MULTIFORA_TRY(files_.room_for(inode_->size(), offset + data.size(), path_));
   inode_->write(offset, data);
+  // Even the same bytes make a page dirty again.
+  for (std::uint64_t n = offset / kBlock; n * kBlock < offset + data.size(); ++n)
+    inode_->lost.erase(n);
   // The kernel may write a block back at any time: now and then this content reaches the disk.
   if (!data.empty() && files_.random(16) == 0) {
     const std::uint64_t number = (offset + files_.random(data.size())) / kBlock;
