@@ -69,6 +69,7 @@ class Machine : public StorageFixture {
     stash_ = std::make_unique<PageStash>(*pager);
   }
   void shut() {
+    held_.clear();
     stash_.reset();
     allocators_.clear();
     snapshots_.clear();
@@ -143,11 +144,18 @@ class Machine : public StorageFixture {
     const ModelRecord record{next_record_++, collection, static_cast<std::uint32_t>(size)};
     auto reserved = pager->records().reserve(*allocators_[collection], *stash_, size);
     if (!reserved) return;
-    if (random(20) == 0) return;  // given back
-    if (random(20) == 0) make_checkpoint();
-    const RecordLocation location = reserved->location();
-    const Status status = pager->records().publish(std::move(*reserved), record.id, collection,
-                                                   record_bytes(record), *stash_);
+    held_.emplace_back(std::move(*reserved), record);
+    if (random(4) == 0) return;  // published later, or given back
+    while (!held_.empty()) publish_one();
+  }
+
+  void publish_one() {
+    auto [reserved, record] = std::move(held_.back());
+    held_.pop_back();
+    if (random(20) == 0 || !ensure()) return;
+    const RecordLocation location = reserved.location();
+    const Status status = pager->records().publish(std::move(reserved), record.id,
+                                                   record.collection, record_bytes(record), *stash_);
     if (!status.ok()) return;
     REQUIRE_FALSE(state_.records.contains(location));
     state_.records[location] = record;
@@ -289,6 +297,7 @@ class Machine : public StorageFixture {
   RecordId next_record_ = 1;
   std::map<CollectionId, std::unique_ptr<RecordAllocator>> allocators_;
   std::unique_ptr<PageStash> stash_;
+  std::vector<std::pair<RecordReservation, ModelRecord>> held_;
 };
 
 std::uint64_t seeds_wanted() {
