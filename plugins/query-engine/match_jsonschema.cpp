@@ -158,6 +158,36 @@ bool equal_unordered(const ValueView& a, const ValueView& b) {
   return true;
 }
 
+namespace {
+
+// Equal values (as above) hash alike.
+std::uint64_t hash_unordered(const ValueView& value) {
+  std::uint64_t hash = 0;
+  if (value.type() == BsonType::kArray) {
+    for (const Element& element : value.as_document())
+      hash = hash * 31 + hash_unordered(element.value()) + 1;
+    return hash;
+  }
+  if (value.type() != BsonType::kObject) return hash_value(value, 0);
+  for (const Element& element : value.as_document())
+    hash += std::hash<std::string_view>()(element.name()) * 7 + hash_unordered(element.value()) * 3;
+  return hash;
+}
+
+}  // namespace
+
+ValueView find_duplicate(DocumentView array) {
+  std::unordered_multimap<std::uint64_t, ValueView> seen;
+  for (const Element& element : array) {
+    const std::uint64_t hash = hash_unordered(element.value());
+    const auto [from, to] = seen.equal_range(hash);
+    for (auto other = from; other != to; ++other)
+      if (equal_unordered(other->second, element.value())) return element.value();
+    seen.emplace(hash, element.value());
+  }
+  return {};
+}
+
 }  // namespace json_schema
 
 JsonSchemaNode::JsonSchemaNode(const ValueView& operand, json_schema::SchemaPtr schema)

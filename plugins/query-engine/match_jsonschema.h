@@ -66,6 +66,8 @@ Result<SchemaPtr> parse_subschema(std::string_view keyword, const ValueView& val
 
 // Equality that does not mind the order of fields.
 bool equal_unordered(const ValueView& a, const ValueView& b);
+// The first element that is equal to one before it; missing where there is none. O(n).
+ValueView find_duplicate(DocumentView array);
 
 }  // namespace multifora::json_schema
 

@@ -58,19 +58,11 @@ class UniqueRule final : public ArrayRule {
   void explain(const ValueView& value, DocumentBuilder& out) const override {
     explain_plainly(out, "found a duplicate item");
     out.append("consideredValue", value);
-    out.append("duplicatedValue", duplicate(value.as_document()));
+    out.append("duplicatedValue", find_duplicate(value.as_document()));
   }
 
  protected:
-  bool holds_in(DocumentView array) const override { return duplicate(array).missing(); }
-
- private:
-  static ValueView duplicate(DocumentView array) {
-    for (auto x = array.begin(); x != array.end(); ++x)
-      for (auto y = array.begin(); y.position() != x.position(); ++y)
-        if (equal_unordered(x->value(), y->value())) return x->value();
-    return {};
-  }
+  bool holds_in(DocumentView array) const override { return find_duplicate(array).missing(); }
 };
 
 Status parse_unique(const Element& element, DocumentView, Schema& out) {

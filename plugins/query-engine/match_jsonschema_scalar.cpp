@@ -2,8 +2,6 @@
 // annotations title and description.
 #include <fmt/format.h>
 
-#include <iterator>
-
 #include "core/bson/compare.h"
 #include "plugins/query-engine/match_jsonschema.h"
 #include "plugins/query-engine/match_parse.h"
@@ -97,11 +95,9 @@ Status parse_enum(const Element& element, DocumentView, Schema& out) {
   const DocumentView members = element->as_document();
   if (members.empty())
     return Status(ErrorCode::kFailedToParse, "$jsonSchema keyword 'enum' cannot be an empty array");
-  for (auto x = members.begin(); x != members.end(); ++x)
-    for (auto y = std::ranges::next(x); y != members.end(); ++y)
-      if (equal_unordered(x->value(), y->value()))
-        return Status(ErrorCode::kFailedToParse,
-                      "$jsonSchema keyword 'enum' array cannot contain duplicate values.");
+  if (!find_duplicate(members).missing())
+    return Status(ErrorCode::kFailedToParse,
+                  "$jsonSchema keyword 'enum' array cannot contain duplicate values.");
   out.add(std::make_unique<EnumRule>(element));
   return {};
 }

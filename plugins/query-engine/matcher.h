@@ -21,9 +21,9 @@ struct MatchDetails {
 };
 
 struct MatcherOptions {
-  const Collator* collator = nullptr;
+  const Collator* collator = nullptr;   // outlives the matcher
   VariableScope* scope = nullptr;       // for $expr; null: only system variables
-  bool allow_expr = true;
+  bool allow_expr = true;               // false for an upsert's query: QueryFeatureNotAllowed 224
   bool allow_text_and_geo = true;       // parsed positions where MongoDB allows them at all
 };
 

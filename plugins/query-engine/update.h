@@ -23,7 +23,8 @@ struct UpdateOptions {
 struct UpdateInput {
   DocumentView document;               // current content, or the upsert's seed
   const MatchDetails* match = nullptr; // positional $
-  bool is_insert = false;              // an upsert: $setOnInsert applies
+  bool is_insert = false;              // an upsert: $setOnInsert applies, _id is put first (the
+                                       // caller makes one where the result has none)
   std::uint64_t cluster_time = 0;      // $currentDate timestamp
   std::int64_t now_ms = 0;
 };
@@ -37,7 +38,8 @@ class Update {
   virtual ~Update() = default;
   virtual bool is_replacement() const = 0;
   virtual bool is_pipeline() const = 0;
-  // Appends the new document to `out` (a whole one; out may hold other bytes before it) and says
+  // Appends the new document to `out` (a whole one; out may hold other bytes before it; what it holds
+  // after a failure is worthless) and says
   // whether it differs from input.document. Checks _id immutability (66), document size (17419 /
   // 10334), depth, and every operator's own errors.
   virtual Result<bool> apply(const UpdateInput& input, EvalContext& context, Buffer& out) const = 0;

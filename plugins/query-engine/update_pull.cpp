@@ -5,6 +5,7 @@
 
 #include "core/bson/compare.h"
 #include "plugins/query-engine/update_node.h"
+#include "plugins/query-engine/value_set.h"
 
 namespace multifora::update {
 
@@ -97,18 +98,18 @@ Status parse_pull(Parser& parser, const Element& field) {
 class PullAllOperator final : public CullOperator {
  public:
   PullAllOperator(DocumentView values, const Collator* collator)
-      : values_(values), collator_(collator) {}
+      : values_(values), set_(collator) {
+    for (const Element& value : values_.view()) set_.insert(value.value());
+  }
 
  protected:
   Result<bool> is_unwanted(const ValueView& element, UpdateState&) const override {
-    for (const Element& value : values_.view())
-      if (equal_values(value.value(), element, collator_)) return true;
-    return false;
+    return set_.contains(element);
   }
 
  private:
-  OwnedDocument values_;
-  const Collator* collator_;
+  OwnedDocument values_;  // what the set views
+  ValueSet set_;
 };
 
 Status parse_pull_all(Parser& parser, const Element& field) {

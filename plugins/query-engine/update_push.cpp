@@ -7,6 +7,7 @@
 #include "core/bson/compare.h"
 #include "core/bson/path.h"
 #include "plugins/query-engine/update_node.h"
+#include "plugins/query-engine/value_set.h"
 
 namespace multifora::update {
 
@@ -212,22 +213,30 @@ class AddToSetOperator final : public Operator {
     ArrayBuilder out;
     if (!current.missing())
       for (const Element& element : current.as_document()) out.append(element.value());
-    for (const ValueView& value : values)
-      if (current.missing() || !contains(current.as_document(), value)) out.append(value);
+    const DocumentView array = current.missing() ? DocumentView() : current.as_document();
+    if (values.size() <= kFew)
+      append_few(array, out);
+    else
+      append_many(array, out);
     return Value::array(std::move(out).finish());
   }
 
-  void add(const ValueView& value) {
-    const bool known = std::ranges::any_of(
-        values, [&](const ValueView& other) { return equal_values(other, value, collator); });
-    if (!known) values.push_back(value);
-  }
-
  private:
-  bool contains(DocumentView array, const ValueView& value) const {
-    for (const Element& element : array)
-      if (equal_values(element.value(), value, collator)) return true;
-    return false;
+  static constexpr std::size_t kFew = 4;  // fewer values than a hash table is worth
+
+  void append_few(DocumentView array, ArrayBuilder& out) const {
+    for (const ValueView& value : values) {
+      const bool known = std::ranges::any_of(array.begin(), array.end(), [&](const Element& e) {
+        return equal_values(e.value(), value, collator);
+      });
+      if (!known) out.append(value);
+    }
+  }
+  void append_many(DocumentView array, ArrayBuilder& out) const {
+    ValueSet known(collator);
+    for (const Element& element : array) known.insert(element.value());
+    for (const ValueView& value : values)
+      if (!known.contains(value)) out.append(value);
   }
 };
 
@@ -246,9 +255,11 @@ Status parse_add_to_set(Parser& parser, const Element& field) {
     if (argument.as_document().count() > 1)
       return bad_value(fmt::format("Found unexpected fields after $each in $addToSet: {}",
                                    describe(argument)));
-    for (const Element& value : each->as_document()) op->add(value.value());
+    ValueSet known(op->collator);
+    for (const Element& value : each->as_document())
+      if (known.insert(value.value())) op->values.push_back(value.value());
   } else {
-    op->add(argument);
+    op->values.push_back(argument);
   }
   parser.note_value(field.name(), argument);
   return parser.add(field.name(), std::move(op));
