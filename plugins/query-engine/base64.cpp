@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "core/bson/validate.h"
 #include "plugins/query-engine/text.h"
 
 namespace multifora {

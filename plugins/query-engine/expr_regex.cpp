@@ -13,6 +13,14 @@ using enum BsonType;
 constexpr Param kParams[] = {{"input", 31022}, {"regex", 31023}, {"options"}};
 constexpr NamedParams kNamed{kParams, 51103, 31024};
 
+// The last pattern that this thread compiled: as a rule one $regexMatch runs many times.
+Result<std::shared_ptr<const Regex>> compile_cached(std::string_view pattern, std::string_view options) {
+  thread_local std::shared_ptr<const Regex> last;
+  if (last && last->pattern() == pattern && last->options() == options) return last;
+  MULTIFORA_ASSIGN_R(last, Regex::compile(pattern, options));
+  return last;
+}
+
 struct Prepared {
   bool null = false;
   std::string text;
@@ -49,7 +57,7 @@ Result<Prepared> prepare(const Node& node, EvalContext& context) {
   if (flags.find('\0') != std::string_view::npos)
     return fail_code(51110, fmt::format("{}: regular expression options cannot contain an embedded "
                                         "null byte", node.name()));
-  Result<std::shared_ptr<const Regex>> compiled = Regex::compile(text, flags);
+  Result<std::shared_ptr<const Regex>> compiled = compile_cached(text, flags);
   if (!compiled) {
     if (compiled.error().code() == location_code(51091))
       return fail_code(51111, fmt::format("Invalid Regex in {}: {}", node.name(),

@@ -110,10 +110,12 @@ Pipeline::QueryPart Pipeline::take_query_part() {
   StageList& stages = impl_->stages;
   const auto drop_front = [&] { stages.erase(stages.begin()); };
   if (const auto* match = front_as<MatchStage>(stages)) {
-    // A filter with $expr may use variables that only the pipeline knows: it stays.
     if (!match->matcher().needs_context()) {
       part.filter = OwnedDocument(match->matcher().filter());
       drop_front();
+    } else {
+      // $expr may use variables that only the pipeline knows: it stays.
+      part.filter = pushable_filter(match->matcher().filter(), impl_->context);
     }
   }
   if (const auto* sort = front_as<SortStage>(stages)) {

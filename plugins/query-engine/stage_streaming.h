@@ -26,6 +26,9 @@ class MatchStage final : public PipelineStage {
   std::unique_ptr<const Matcher> matcher_;
 };
 
+// A filter without $expr that lets through at least what `filter` does; for the query layer.
+OwnedDocument pushable_filter(DocumentView filter, PipelineContext& context);
+
 class SkipStage final : public PipelineStage {
  public:
   SkipStage(PipelineContext& context, std::int64_t n) : PipelineStage(context), n_(n) {}

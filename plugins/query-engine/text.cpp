@@ -26,26 +26,6 @@ std::size_t code_point_offset(std::string_view text, std::size_t index) {
   return at;
 }
 
-bool is_valid_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto c = static_cast<unsigned char>(text[i]);
-    if (c < 0x80) {
-      ++i;
-      continue;
-    }
-    const std::size_t n = utf8_length(text[i]);
-    if (c < 0xC2 || c > 0xF4 || i + n > text.size()) return false;
-    for (std::size_t k = 1; k < n; ++k)
-      if (!is_utf8_continuation(text[i + k])) return false;
-    const auto second = static_cast<unsigned char>(text[i + 1]);
-    if ((c == 0xE0 && second < 0xA0) || (c == 0xED && second > 0x9F) ||
-        (c == 0xF0 && second < 0x90) || (c == 0xF4 && second > 0x8F))
-      return false;
-    i += n;
-  }
-  return true;
-}
-
 std::string double_text(double v) {
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "Infinity" : "-Infinity";

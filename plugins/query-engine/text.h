@@ -16,7 +16,6 @@ std::size_t count_code_points(std::string_view text);
 std::size_t code_point_offset(std::string_view text, std::size_t index);
 // Bytes of the code point that starts with `lead`.
 std::size_t utf8_length(char lead);
-bool is_valid_utf8(std::string_view text);
 
 // %.16g with NaN, Infinity, -Infinity spelled as MongoDB does.
 std::string double_text(double v);
