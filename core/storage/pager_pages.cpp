@@ -129,11 +129,9 @@ char* Pager::Impl::use_page_locked(PageId id, PageKind kind, std::uint32_t owner
 void Pager::Impl::retire_page_locked(PageId id) {
   const bool born_now = pager.verified(id) && header(id)->generation == now();
   table.suspend_page(id);
+  if (born_now) return table.release_page(id);
+  retired.push_page(now(), id);
   retired_bytes += kPageSize;
-  if (born_now)
-    table.release_page(id);
-  else
-    retired.push_page(now(), id);
 }
 
 // The checksum is left out: a checkpoint may be setting it.

@@ -1,7 +1,10 @@
 #include "core/storage/pager.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -483,6 +486,53 @@ TEST_CASE("a crash at any point of the first open leaves no file or a whole one"
     REQUIRE_MESSAGE(pager.has_value(), pager.error().message());
     CHECK((*pager)->opened_image().position == 0);
   }
+}
+
+// On the operating system's files: the one in memory has nothing to give back.
+TEST_CASE("a memory budget is kept after a load and after a scan") {
+  const std::string directory =
+      std::filesystem::temp_directory_path() / ("multifora_budget_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(directory);
+  const auto mapped_bytes = [] {
+    std::ifstream statm("/proc/self/statm");
+    std::uint64_t size = 0, resident = 0, shared = 0;
+    statm >> size >> resident >> shared;
+    return shared * static_cast<std::uint64_t>(::getpagesize());
+  };
+  {
+    MetricsRegistry metrics;
+    PagerOptions options;
+    options.reserve_bytes = std::uint64_t{1} << 32;
+    options.memory_budget_bytes = mapped_bytes() + (8 << 20);
+    auto opened =
+        Pager::open(posix_file_system(), directory + "/data.mfdb", options, null_log(), metrics);
+    REQUIRE_MESSAGE(opened.has_value(), opened.error().message());
+    Pager& pager = **opened;
+    auto allocator = pager.records().make_allocator(1, 1 << 30);
+    PageStash stash(pager);
+    const std::string payload(100000, 'p');
+    std::vector<RecordLocation> all;
+    for (RecordId id = 1; id <= 300; ++id) {
+      auto reserved = pager.records().reserve(*allocator, stash, payload.size());
+      REQUIRE(reserved.has_value());
+      all.push_back(reserved->location());
+      REQUIRE(pager.records().publish(std::move(*reserved), id, 1, payload, stash).ok());
+    }
+    const auto scan = [&] {
+      for (RecordId id = 1; id <= all.size(); ++id)
+        REQUIRE(pager.records().read(all[id - 1], id, 1).has_value());
+    };
+    scan();
+    CHECK(mapped_bytes() > options.memory_budget_bytes + (10 << 20));
+    REQUIRE(pager.finish_checkpoint(pager.begin_checkpoint({1, ""})).ok());
+    CHECK(mapped_bytes() <= options.memory_budget_bytes);
+    scan();
+    CHECK(mapped_bytes() > options.memory_budget_bytes);
+    pager.trim_memory();
+    CHECK(mapped_bytes() <= options.memory_budget_bytes);
+    scan();  // nothing was lost
+  }
+  std::filesystem::remove_all(directory);
 }
 
 TEST_CASE_FIXTURE(Pages, "the chunk table grows past one table page") {
