@@ -138,8 +138,9 @@ Result<Value> to_whole(std::string_view name, Args args) {
   if (!a.is_number()) return not_numeric(name, a);
   if (a.type() == kDouble) return Value::of(OnDouble(a.as_double()));
   if (a.type() != kDecimal128) return args[0];
+  // An infinity cannot be brought to an exponent: the result is NaN.
   const Decimal128 d = a.as_decimal();
-  return Value::of(d.is_finite() ? d.round_to_integral(Mode) : d);
+  return Value::of(d.is_finite() ? d.round_to_integral(Mode) : Decimal128::nan());
 }
 double ceil_double(double v) { return std::ceil(v); }
 double floor_double(double v) { return std::floor(v); }
@@ -278,7 +279,7 @@ Result<Value> round_to(std::string_view name, Args args, Decimal128::Round mode)
   switch (a.type()) {
     case kDecimal128: {
       const Decimal128 d = a.as_decimal();
-      return d.is_finite() ? Value::of(d.quantize(quantum, mode)) : args[0];
+      return Value::of(d.is_finite() ? d.quantize(quantum, mode) : Decimal128::nan());
     }
     case kDouble: {
       if (!std::isfinite(a.as_double())) return args[0];

@@ -101,6 +101,10 @@ Result<Value> to_int(const ValueView& v, const Options& options) {
   if (v.type() == kString) {
     MULTIFORA_ASSIGN_R(n, parse_whole(v, options.base == 0 ? 10 : options.base));
   } else if (v.is_number()) {
+    // A double is compared before its fraction is cut.
+    if (v.type() == kDouble && (v.as_double() > 2147483647.0 || v.as_double() < -2147483648.0))
+      return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
+                                v.as_double()));
     MULTIFORA_ASSIGN_R(n, whole_part(v));
   } else {
     return unsupported(v, kInt32);

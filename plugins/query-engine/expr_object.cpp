@@ -13,12 +13,18 @@ using enum BsonType;
 
 Result<Value> merge_objects(Args args, EvalContext&) {
   FieldList fields;
-  for (const Value& v : args) {
-    if (v.nullish()) continue;
+  const auto merge = [&](const ValueView& v) -> Status {
+    if (v.is_nullish()) return {};
     if (v.type() != kObject)
-      return fail_code(40400, fmt::format("$mergeObjects requires object inputs, but input {} is of "
-                                          "type {}", value_text(v.view()), type_text(v.view())));
-    for (const Element& e : v.view().as_document()) fields.set(e.name(), e.value());
+      return {location_code(40400), fmt::format("$mergeObjects requires object inputs, but input {} is of "
+                                                "type {}", value_text(v), type_text(v))};
+    for (const Element& e : v.as_document()) fields.set(e.name(), e.value());
+    return {};
+  };
+  if (args.size() == 1 && args[0].type() == kArray) {  // an array's elements, as accumulators do
+    for (const Element& e : args[0].view().as_document()) MULTIFORA_TRY_R(merge(e.value()));
+  } else {
+    for (const Value& v : args) MULTIFORA_TRY_R(merge(v.view()));
   }
   return Value::object(fields.document());
 }

@@ -72,9 +72,10 @@ bool apply_at(StageList& stages, std::size_t i) {
     }
   }
   auto* sort = at<SortStage>(stages, i);
-  if (sort == nullptr || sort->limit() != 0) return false;
+  if (sort == nullptr) return false;
+  const auto set_limit = [&](std::int64_t n) { sort->set_limit(sort->limit() == 0 ? n : std::min(n, sort->limit())); };
   if (const auto* limit = at<LimitStage>(stages, i + 1)) {
-    sort->set_limit(limit->n());
+    set_limit(limit->n());
     drop(i + 1);
     return true;
   }
@@ -82,7 +83,7 @@ bool apply_at(StageList& stages, std::size_t i) {
   const auto* limit = at<LimitStage>(stages, i + 2);
   std::int64_t sum = 0;
   if (skip == nullptr || limit == nullptr || __builtin_add_overflow(skip->n(), limit->n(), &sum)) return false;
-  sort->set_limit(sum);
+  set_limit(sum);
   drop(i + 2);
   return true;
 }

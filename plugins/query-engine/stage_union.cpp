@@ -173,6 +173,8 @@ Status parse_facet(const StageRow&, const ValueView& value, PipelineContext& con
                                                   type_text(s.value()))};
       f.stages.emplace_back(s->as_document());
     }
+    if (f.stages.empty())
+      return {ErrorCode::kBadValue, fmt::format("sub-pipeline in $facet stage cannot be empty: {}", e.name())};
     MULTIFORA_TRY(forbid_stages(f.stages, kNotInFacet, 40600, "a $facet stage"));
     MULTIFORA_TRY(check_pipeline(f.stages, *sub));
     facets.push_back(std::move(f));

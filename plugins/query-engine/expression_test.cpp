@@ -1,0 +1,131 @@
+#include "plugins/query-engine/expression.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "core/bson/extended_json.h"
+
+using namespace multifora;
+
+namespace {
+
+struct Evaluated {
+  std::string text;  // the value as canonical Extended JSON; "missing"
+  int code = 0;
+};
+
+// {"e": expression} over a document.
+Evaluated evaluate(const std::string& expression, const std::string& document = "{}") {
+  const OwnedDocument spec = *from_extended_json("{\"e\": " + expression + "}");
+  const OwnedDocument root = *from_extended_json(document);
+  VariableScope scope;
+  const Result<ExpressionPtr> parsed = parse_expression(spec.view()["e"], scope);
+  if (!parsed) return {"", static_cast<int>(parsed.error().code())};
+  EvalContext context;
+  context.root = root.view();
+  const Result<Value> value = (*parsed)->evaluate(context);
+  if (!value) return {"", static_cast<int>(value.error().code())};
+  if (value->missing()) return {"missing"};
+  return {to_extended_json(value->view(), JsonMode::kCanonical)};
+}
+
+std::string text(const std::string& expression, const std::string& document = "{}") {
+  return evaluate(expression, document).text;
+}
+int code(const std::string& expression, const std::string& document = "{}") {
+  return evaluate(expression, document).code;
+}
+
+}  // namespace
+
+TEST_CASE("integers at their limits promote and never trap") {
+  const std::string least = R"({"a": {"$numberLong": "-9223372036854775808"}, "i": {"$numberInt": "-2147483648"},
+                                "m": {"$numberInt": "-1"}, "max": {"$numberInt": "2147483647"}})";
+  CHECK(text(R"({"$mod": ["$a", "$m"]})", least) == R"({"$numberLong":"0"})");
+  CHECK(text(R"({"$mod": ["$i", "$m"]})", least) == R"({"$numberInt":"0"})");
+  CHECK(text(R"({"$abs": "$i"})", least) == R"({"$numberLong":"2147483648"})");
+  CHECK(code(R"({"$abs": "$a"})", least) == 28680);
+  CHECK(text(R"({"$add": ["$max", 1]})", least) == R"({"$numberLong":"2147483648"})");
+  CHECK(text(R"({"$subtract": ["$i", 1]})", least) == R"({"$numberLong":"-2147483649"})");
+  CHECK(text(R"({"$multiply": ["$i", "$m"]})", least) == R"({"$numberLong":"2147483648"})");
+  CHECK(text(R"({"$add": ["$a", "$m"]})", least) == R"({"$numberDouble":"-9.223372036854776E+18"})");
+  CHECK(text(R"({"$multiply": ["$a", "$m"]})", least) == R"({"$numberDouble":"9.223372036854776E+18"})");
+  CHECK(text(R"({"$divide": ["$a", "$m"]})", least) == R"({"$numberDouble":"9.223372036854776E+18"})");
+  CHECK(text(R"({"$pow": ["$a", 2]})", least).find("numberDouble") != std::string::npos);
+  CHECK(code(R"({"$round": ["$a", -19]})", least) == 51080);
+  CHECK(code(R"({"$round": ["$a", -18]})", least) == 0);
+}
+
+TEST_CASE("dates do not overflow silently") {
+  const std::string far = R"({"d": {"$date": {"$numberLong": "9223372036854775807"}}})";
+  CHECK(code(R"({"$add": ["$d", 1]})", far) == 15);
+  CHECK(code(R"({"$dateAdd": {"startDate": "$d", "unit": "day", "amount": 1}})", far) != 0);
+  CHECK(code(R"({"$year": "$d"})", far) == 0);
+  CHECK(code(R"({"$dateTrunc": {"date": "$d", "unit": "year"}})", far) == 0);
+  CHECK(code(R"({"$dateToString": {"date": "$d"}})", far) == 18537);
+}
+
+TEST_CASE("field paths go through arrays of objects") {
+  const std::string d = R"({"a": [{"b": 1}, {"b": 2}, 3, {"c": 4}, [{"b": 9}]], "o": {"p": {"q": "x"}}})";
+  CHECK(text(R"("$a.b")", d) == R"([{"$numberInt":"1"},{"$numberInt":"2"}])");
+  CHECK(text(R"("$o.p.q")", d) == R"("x")");
+  CHECK(text(R"("$o.nope")", d) == "missing");
+  CHECK(text(R"("$$ROOT.o.p")", d) == R"({"q":"x"})");
+  CHECK(text(R"(["$nope"])", d) == "[null]");
+  CHECK(text(R"({"x": "$nope", "y": 1})", d) == R"({"y":{"$numberInt":"1"}})");
+}
+
+TEST_CASE("variables have scopes") {
+  CHECK(text(R"({"$let": {"vars": {"x": 1}, "in": {"$let": {"vars": {"x": 2, "y": "$$x"}, "in": ["$$x", "$$y"]}}}})") ==
+        R"([{"$numberInt":"2"},{"$numberInt":"1"}])");
+  CHECK(code(R"({"$add": [{"$let": {"vars": {"x": 1}, "in": 1}}, "$$x"]})") == 17276);
+  CHECK(code(R"({"$let": {"vars": {"X": 1}, "in": 1}})") == 9);
+  CHECK(text(R"({"$let": {"vars": {"CURRENT": "$o"}, "in": "$a"}})", R"({"a": 1, "o": {"a": 2}})") ==
+        R"({"$numberInt":"2"})");
+  // What a loop's body returns may view the loop's own array.
+  CHECK(text(R"({"$reduce": {"input": {"$split": ["abcdefghijklmnop,qrstuvwxyzabcdef", ","]}, "initialValue": "",
+                 "in": "$$this"}})") == R"("qrstuvwxyzabcdef")");
+  CHECK(text(R"({"$arrayElemAt": [{"$split": ["abcdefghijklmnop,qrstuvwxyzabcdef", ","]}, 1]})") ==
+        R"("qrstuvwxyzabcdef")");
+}
+
+TEST_CASE("what is not chosen is not evaluated") {
+  CHECK(text(R"({"$cond": [true, 1, {"$divide": [1, 0]}]})") == R"({"$numberInt":"1"})");
+  CHECK(text(R"({"$or": [true, {"$divide": [1, 0]}]})") == "true");
+  CHECK(text(R"({"$ifNull": [1, {"$divide": [1, 0]}]})") == R"({"$numberInt":"1"})");
+  CHECK(code(R"({"$divide": [1, 0]})") == 2);
+}
+
+TEST_CASE("constants fold, and say which paths they need") {
+  const OwnedDocument spec = *from_extended_json(R"({"c": {"$add": [1, {"$multiply": [2, 3]}]}, "p": {"$add": ["$a.b", "$c"]},
+                                                     "r": "$$ROOT"})");
+  VariableScope scope;
+  const auto constant = *parse_expression(spec.view()["c"], scope);
+  REQUIRE(constant->constant() != nullptr);
+  CHECK(constant->constant()->view().as_int32() == 7);
+  std::vector<std::string> paths;
+  CHECK((*parse_expression(spec.view()["p"], scope))->add_dependencies(paths));
+  CHECK(paths == std::vector<std::string>{"a.b", "c"});
+  CHECK_FALSE((*parse_expression(spec.view()["r"], scope))->add_dependencies(paths));
+}
+
+TEST_CASE("a hashed index's key is MongoDB's") {
+  // The server's hash of the number 1, whatever its type.
+  CHECK(text(R"({"$toHashedIndexKey": 1})") == R"({"$numberLong":"5902408780260971510"})");
+  CHECK(text(R"({"$toHashedIndexKey": 1.0})") == R"({"$numberLong":"5902408780260971510"})");
+}
+
+TEST_CASE("unknown and unsupported operators") {
+  CHECK(code(R"({"$nope": 1})") == 168);
+  CHECK(code(R"({"$function": {"body": "f", "args": [], "lang": "js"}})") != 0);
+  CHECK(code(R"({"$add": 1, "$subtract": 2})") == 15983);
+}
+
+TEST_CASE("values that grow without end are refused") {
+  // Doubles a string 40 times.
+  const int refused = code(R"({"$reduce": {"input": {"$range": [0, 40]}, "initialValue": "0123456789abcdef",
+                               "in": {"$concat": ["$$value", "$$value"]}}})");
+  CHECK(refused == 10334);
+  CHECK(code(R"({"$range": [0, 2147483647]})") == 146);
+}
