@@ -45,11 +45,12 @@ void shrink(Buffer& buffer) {
 // first of them to fire resumes the connection; the others find nothing to do, however late.
 class Connection::WaitToken {
  public:
-  explicit WaitToken(Connection* connection) : connection_(connection) {}
+  // Copies what it needs: once it fires, the connection is another thread's.
+  explicit WaitToken(Connection* connection)
+      : arming_(connection->network_.poller_.arming()), fd_(connection->fd_), connection_(connection) {}
 
   void fire() {
-    if (state_.exchange(kFired) != kReady) return;
-    connection_->network_.poller_.arm(connection_->fd_, connection_, Poller::Want::kWrite);
+    if (state_.exchange(kFired) == kReady) arming_.arm(fd_, connection_, Poller::Want::kWrite);
   }
   // The connection is parked. False: it fired already, go on at once.
   bool ready() {
@@ -59,6 +60,8 @@ class Connection::WaitToken {
 
  private:
   enum State { kSettingUp, kReady, kFired };
+  const Poller::Arming arming_;
+  const int fd_;
   Connection* const connection_;
   std::atomic<int> state_{kSettingUp};
 };
@@ -418,8 +421,11 @@ void Connection::after_reply() {
 void Connection::arm(bool write) {
   if (phase_ == Phase::kRead)
     idle_since_ms_.store(network_.now_ms(), std::memory_order_relaxed);
+  // From the store on, nothing of this connection is touched here.
+  const Poller::Arming arming = network_.poller_.arming();
+  const int fd = fd_;
   at_work_.store(false, std::memory_order_release);
-  network_.poller_.arm(fd_, this, write ? Poller::Want::kWrite : Poller::Want::kRead);
+  arming.arm(fd, this, write ? Poller::Want::kWrite : Poller::Want::kRead);
 }
 
 void Connection::close(std::string_view why) {

@@ -26,8 +26,18 @@ class Poller {
   enum class Want { kRead, kWrite };
   // Registers and arms a socket; `owner` is what wait() gives for it. Closing the socket removes it.
   Status add(int fd, Connection* owner, Want want);
-  // After this call the socket's owner may be at work on another thread.
-  void arm(int fd, Connection* owner, Want want);
+  // Arms sockets. A copy, so that nothing of the poller is touched once the socket is armed: its
+  // owner may then be at work on another thread.
+  class Arming {
+   public:
+    void arm(int fd, Connection* owner, Want want) const;
+
+   private:
+    friend class Poller;
+    explicit Arming(int epoll) : epoll_(epoll) {}
+    int epoll_;
+  };
+  Arming arming() const { return Arming(epoll_); }
 
   // The next ready one; null after `timeout_ms` (-1: none) or wake_all(). Any number of threads.
   Connection* wait(int timeout_ms);
