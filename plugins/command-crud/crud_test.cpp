@@ -1,0 +1,226 @@
+// The commands through their handlers.
+#include "plugins/command-crud/crud_test_support.h"
+
+namespace multifora::crud {
+namespace {
+
+TEST_CASE("insert, find, update, delete") {
+  Commands db;
+  CHECK(db.batch(R"({"find":"c"})") == "[]");
+  CHECK(db(R"({"insert":"c","documents":[{"_id":1,"a":1},{"a":2,"_id":2},{"_id":3,"a":3}]})") ==
+        R"({"n":3})");
+  CHECK(db.batch(R"({"find":"c","filter":{"a":{"$gt":1}},"sort":{"a":-1}})") ==
+        R"([{"_id":3,"a":3},{"_id":2,"a":2}])");
+  CHECK(db.batch(R"({"find":"c","filter":{"_id":2}})") == R"([{"_id":2,"a":2}])");
+  CHECK(db.batch(R"({"find":"c","sort":{"_id":1},"skip":1,"limit":1,"projection":{"a":1,"_id":0}})") ==
+        R"([{"a":2}])");
+  CHECK(db(R"({"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"a":10}}}]})") ==
+        R"({"n":1,"nModified":1})");
+  CHECK(db(R"({"update":"c","updates":[{"q":{},"u":{"$set":{"b":1}},"multi":true}]})") ==
+        R"({"n":3,"nModified":3})");
+  CHECK(db(R"({"update":"c","updates":[{"q":{"_id":9},"u":{"$set":{"b":1}},"upsert":true}]})") ==
+        R"({"n":1,"upserted":[{"index":0,"_id":9}],"nModified":0})");
+  CHECK(db(R"({"count":"c"})") == R"({"n":4})");
+  CHECK(db(R"({"count":"c","query":{"a":{"$gt":2}}})") == R"({"n":2})");
+  CHECK(db(R"({"delete":"c","deletes":[{"q":{"b":1},"limit":1},{"q":{"_id":9},"limit":0}]})") ==
+        R"({"n":2})");
+  CHECK(db(R"({"distinct":"c","key":"a"})") == R"({"values":[2,3]})");
+  CHECK(db(R"({"delete":"c","deletes":[{"q":{},"limit":0}]})") == R"({"n":2})");
+  CHECK(db.store->check().empty());
+}
+
+TEST_CASE("write errors name the statement, and ordered commands stop at the first") {
+  Commands db;
+  db(R"({"insert":"c","documents":[{"_id":1},{"_id":2}]})");
+  CHECK(db(R"({"insert":"c","documents":[{"_id":3},{"_id":1},{"_id":4}]})") ==
+        R"({"n":1,"writeErrors":[{"index":1,"code":11000,"errmsg":"E11000 duplicate key error )"
+        R"(collection: db.c index: _id_ dup key: { _id: 1 }","keyPattern":{"_id":1},)"
+        R"("keyValue":{"_id":1}}]})");
+  CHECK(db(R"({"count":"c"})") == R"({"n":3})");
+  db(R"({"insert":"c","documents":[{"_id":1},{"_id":4},{"_id":1},{"_id":5}],"ordered":false})");
+  CHECK(db(R"({"count":"c"})") == R"({"n":5})");
+  CHECK(db(R"({"insert":"c","documents":[]})") == "error 16");
+  CHECK(db(R"({"update":"c","updates":[{"q":{},"u":{"$set":{"a":1}},"foo":1}]})") == "error 40415");
+  CHECK(db(R"({"update":"c","updates":[{"q":{}}]})") == "error 40414");
+  CHECK(db(R"({"delete":"c","deletes":[{"q":{},"limit":2}]})") == "error 9");
+}
+
+TEST_CASE("findAndModify") {
+  Commands db;
+  db(R"({"insert":"c","documents":[{"_id":1,"a":1,"b":3},{"_id":2,"a":1,"b":2}]})");
+  CHECK(db(R"({"findAndModify":"c","query":{"a":1},"sort":{"b":1},"update":{"$set":{"x":1}}})") ==
+        R"({"lastErrorObject":{"n":1,"updatedExisting":true},"value":{"_id":2,"a":1,"b":2}})");
+  CHECK(db(R"({"findAndModify":"c","query":{"_id":1},"update":{"$inc":{"a":1}},"new":true,"fields":{"a":1}})") ==
+        R"({"lastErrorObject":{"n":1,"updatedExisting":true},"value":{"_id":1,"a":2}})");
+  CHECK(db(R"({"findAndModify":"c","query":{"_id":7},"update":{"$set":{"a":1}},"upsert":true})") ==
+        R"({"lastErrorObject":{"n":1,"updatedExisting":false,"upserted":7},"value":null})");
+  CHECK(db(R"({"findandmodify":"c","query":{"_id":7},"remove":true})") ==
+        R"({"lastErrorObject":{"n":1},"value":{"_id":7,"a":1}})");
+  CHECK(db(R"({"findAndModify":"c","query":{"_id":7},"remove":true})") ==
+        R"({"lastErrorObject":{"n":0},"value":null})");
+  CHECK(db(R"({"findAndModify":"c","remove":true,"update":{"a":1}})") == "error 9");
+  CHECK(db(R"({"findAndModify":"c"})") == "error 9");
+}
+
+TEST_CASE("retryable statements give their first answer again") {
+  Commands db;
+  db.session.lsid = "0123456789abcdef";
+  db.session.txn_number = 1;
+  const auto insert = R"({"insert":"c","documents":[{"_id":1,"a":1}]})";
+  CHECK(db(insert) == R"({"n":1})");
+  CHECK(db(insert) == R"({"n":1,"retriedStmtIds":[0]})");
+  db.session.txn_number = 2;
+  const auto update = R"({"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"a":1}}},)"
+                      R"({"q":{"_id":5},"u":{"$set":{"a":5}},"upsert":true}]})";
+  const std::string first =
+      R"({"n":2,"upserted":[{"index":1,"_id":5}],"nModified":1)";
+  CHECK(db(update) == first + "}");
+  CHECK(db(update) == first + R"(,"retriedStmtIds":[0,1]})");
+  db.session.txn_number = 3;
+  const auto modify = R"({"findAndModify":"c","query":{"_id":1},"update":{"$inc":{"a":1}}})";
+  const std::string value = R"({"lastErrorObject":{"n":1,"updatedExisting":true},"value":{"_id":1,"a":2})";
+  CHECK(db(modify) == value + "}");
+  CHECK(db(modify) == value + R"(,"retriedStmtId":0})");
+  db.session.txn_number = 1;
+  CHECK(db(insert) == "error 225");
+  db.session.txn_number = 4;
+  CHECK(db(R"({"delete":"c","deletes":[{"q":{},"limit":0}]})") == "error 72");
+  db.session.txn_number = -1;
+  CHECK(db.batch(R"({"find":"c","sort":{"_id":1}})") == R"([{"_id":1,"a":3},{"_id":5,"a":5}])");
+}
+
+// {getMore: id, ...}
+OwnedDocument get_more(std::int64_t id, int batch_size) {
+  DocumentBuilder command;
+  command.append("getMore", id).append("collection", "c");
+  if (batch_size > 0) command.append("batchSize", batch_size);
+  return std::move(command).finish();
+}
+
+TEST_CASE("cursors go on over changes, end with their collection, and are their session's own") {
+  Commands db;
+  for (int i = 0; i < 300; ++i) {
+    DocumentBuilder command;
+    command.append("insert", "c");
+    ArrayBuilder documents = command.array("documents");
+    documents.object().append("_id", i).append("a", i % 10);
+    documents.close();
+    const OwnedDocument insert = std::move(command).finish();
+    db.run(insert.view());
+  }
+  db.create_index("db.c", R"({"key":{"a":1},"name":"a_1"})");
+  for (const char* find : {R"({"find":"c","batchSize":10})",
+                           R"({"find":"c","filter":{"a":{"$gte":0}},"batchSize":10})",
+                           R"({"find":"c","sort":{"_id":-1},"batchSize":10})"}) {
+    const auto command = from_extended_json(find);
+    OwnedDocument reply = db.run(command->view());
+    REQUIRE(db.status.ok());
+    std::int64_t id = reply.view()["cursor"].as_document()["id"].as_int64();
+    REQUIRE(id != 0);
+    std::size_t seen = reply.view()["cursor"].as_document()["firstBatch"].as_document().count();
+    while (id != 0) {
+      db(R"({"update":"c","updates":[{"q":{"_id":299},"u":{"$inc":{"x":1}}}]})");
+      const OwnedDocument more = get_more(id, 50);
+      reply = db.run(more.view());
+      REQUIRE(db.status.ok());
+      const DocumentView cursor = reply.view()["cursor"].as_document();
+      seen += cursor["nextBatch"].as_document().count();
+      id = cursor["id"].as_int64();
+    }
+    CHECK(seen == 300);
+  }
+  const auto find = from_extended_json(R"({"find":"c","batchSize":1})");
+  const auto open = [&] {
+    const OwnedDocument reply = db.run(find->view());
+    return reply.view()["cursor"].as_document()["id"].as_int64();
+  };
+  const auto code_of_more = [&](std::int64_t id) {
+    const OwnedDocument more = get_more(id, 0);
+    db.run(more.view());
+    return static_cast<int>(db.status.code());
+  };
+  CHECK(code_of_more(12345) == 43);
+  std::int64_t id = open();
+  db.session.lsid = "0123456789abcdef";
+  CHECK(code_of_more(id) == 50736);
+  id = open();
+  db.session.lsid.clear();
+  CHECK(code_of_more(id) == 50737);
+  id = open();
+  REQUIRE(db.store->drop_collection("db.c"));
+  CHECK(code_of_more(id) == 175);
+}
+
+TEST_CASE("a tailable cursor waits for new documents") {
+  Commands db;
+  const auto options = from_extended_json(R"({"capped":true,"size":100000})");
+  REQUIRE(db.store->create_collection("db.c", options->view()));
+  db(R"({"insert":"c","documents":[{"_id":1}]})");
+  const auto find = from_extended_json(R"({"find":"c","tailable":true,"awaitData":true})");
+  const OwnedDocument reply = db.run(find->view());
+  const std::int64_t id = reply.view()["cursor"].as_document()["id"].as_int64();
+  REQUIRE(id != 0);
+  const OwnedDocument more = get_more(id, 0);
+  db.run(more.view());
+  CHECK(db.status.ok());
+  CHECK(db.waits);
+  db(R"({"insert":"c","documents":[{"_id":2}]})");
+  const OwnedDocument next = db.run(more.view());
+  CHECK(!db.waits);
+  CHECK(to_extended_json(next.view()["cursor"].as_document()["nextBatch"]) == R"([{"_id":2}])");
+  CHECK(db(R"({"find":"d","tailable":true,"sort":{"a":1}})") == "error 2");
+  CHECK(db(R"({"find":"c","awaitData":true})") == "error 9");
+}
+
+std::string stage_of(Commands& db, std::string_view find) {
+  const auto command = from_extended_json(
+      R"({"explain":)" + std::string(find) + R"(,"verbosity":"executionStats"})");
+  REQUIRE(command);
+  const OwnedDocument reply = db.run(command->view());
+  if (!db.status.ok()) return db.status.message();
+  std::string stages;
+  ValueView plan = reply.view()["queryPlanner"].as_document()["winningPlan"];
+  while (plan.type() == BsonType::kObject) {
+    stages += (stages.empty() ? "" : " ") + std::string(plan.as_document()["stage"].as_string());
+    plan = plan.as_document()["inputStage"];
+  }
+  return stages;
+}
+
+TEST_CASE("plans") {
+  Commands db;
+  db(R"({"insert":"c","documents":[{"_id":1,"a":1,"b":1},{"_id":2,"a":2,"b":2},{"_id":3,"a":3}]})");
+  db.create_index("db.c", R"({"key":{"a":1,"b":-1},"name":"ab"})");
+  db.create_index("db.c", R"({"key":{"u":1},"name":"u","unique":true,"sparse":true})");
+  CHECK(stage_of(db, R"({"find":"c"})") == "COLLSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"_id":1}})") == "EXPRESS_IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"u":1}})") == "EXPRESS_IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"a":1}})") == "FETCH IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"b":1}})") == "COLLSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"a":1},"projection":{"_id":0,"a":1,"b":1}})") ==
+        "PROJECTION_COVERED IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","sort":{"a":1,"b":-1}})") == "FETCH IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","sort":{"a":-1,"b":1}})") == "FETCH IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","sort":{"a":1,"b":1}})") == "SORT COLLSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"a":2},"sort":{"b":1}})") == "FETCH IXSCAN");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"a":{"$in":[1,2]}},"sort":{"b":1}})") ==
+        "FETCH SORT_MERGE");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"$or":[{"a":1,"x":1},{"_id":2}]}})") == "FETCH OR");
+  CHECK(stage_of(db, R"({"find":"c","filter":{"u":null}})") == "COLLSCAN");
+  CHECK(stage_of(db, R"({"count":"c","query":{"a":{"$gt":1}}})") == "COUNT COUNT_SCAN");
+  CHECK(stage_of(db, R"({"count":"c"})") == "COUNT RECORD_STORE_FAST_COUNT");
+  CHECK(stage_of(db, R"({"distinct":"c","key":"a"})") == "DISTINCT_SCAN");
+  CHECK(db(R"({"count":"c","query":{"a":{"$gt":1}}})") == R"({"n":2})");
+  CHECK(db(R"({"distinct":"c","key":"b"})") == R"({"values":[1,2]})");
+  CHECK(db(R"({"find":"c","hint":"nope"})") == "error 2");
+  CHECK(db.batch(R"({"find":"c","filter":{"a":1},"projection":{"_id":0,"a":1,"b":1}})") ==
+        R"([{"a":1,"b":1}])");
+  CHECK(db.batch(R"({"find":"c","filter":{"a":3},"projection":{"_id":0,"a":1,"b":1}})") ==
+        R"([{"a":3}])");
+  CHECK(db.batch(R"({"find":"c","min":{"a":2,"b":5},"max":{"a":3,"b":0},"hint":"ab"})") ==
+        R"([{"_id":2,"a":2,"b":2}])");
+  CHECK(db(R"({"find":"c","min":{"a":2}})") == "error 51173");
+}
+
+}  // namespace
+}  // namespace multifora::crud
