@@ -47,7 +47,7 @@ Result<node::Found> descend(const Pager& pager, const TreeRoot& root, Bytes key,
     if (level == 0) break;
     MULTIFORA_ASSIGN_R(const node::Child child, child_for(pager, step, key));
     id = child.page;
-    if (level == 1) pager.prefetch(id, 1024);
+    prefetch_search(pager, id);
   }
   ChainComparer chains(pager);
   const node::Found found = node::search(step->page, key, chains.tails());

@@ -61,10 +61,10 @@ struct Level {
   // The open page's size with this item.
   std::size_t size_with(const node::Item& item) const {
     const std::uint32_t first = cut + (inner ? 1 : 0);
-    const std::size_t size = node::kHeaderSize + open_bytes + whole_size(item, false);
-    if (first >= items.count()) return size;
-    const std::size_t keys = items.count() - first + 1;
-    return size - node::common_bytes(items[first], item) * (keys - 1);
+    const std::size_t whole = open_bytes + whole_size(item, false);
+    if (first >= items.count()) return node::page_bytes(whole, 0, 1);
+    return node::page_bytes(whole, node::common_bytes(items[first], item),
+                            items.count() - first + 1);
   }
   void add(const node::Body& body) {
     node::Item item = node::item_of(body);

@@ -129,7 +129,7 @@ void TreeCursor::prefetch_neighbour(Direction direction) {
   if (forward ? level.slot + 1 >= node::header(level.data).count : level.slot == 0) return;
   node::Child child;
   if (node::read_child(level.data, forward ? level.slot + 1 : level.slot - 1, &child))
-    pager_->prefetch(child.page, kPrefetchBytes);
+    pager_->prefetch(child.page, 0, kPrefetchBytes);
 }
 
 Status TreeCursor::next() {

@@ -9,11 +9,13 @@
 //   40      1     level: 0 for a leaf
 //   41      1     run (signed), 42: 2 last_insert: hints for the next split
 //   44      4     key_size_max: in the root page, no key in the tree was ever longer
-//   48      8n    slots: offset (2), key_size (2, bit 15: overflow), head (4)
+//   48      p     the prefix of all keys in the page, padded to a multiple of 4
+//   48 + p  4n    heads: the first four bytes of each key as a big-endian number, for the search
+//   ...     4n    slots: offset (2), key_size (2, bit 15: overflow)
 //   ...           free
-//   heap_begin    entries, in no order: key without the prefix, reference (28, where overflow),
-//                 size of the value (one byte below 128, else two: 0x80 | high, low), value
-//   kPageSize - prefix_size   the prefix of all keys in the page
+//   heap_begin    entries to the end of the page, in no order: key without the prefix, reference (28,
+//                 where overflow), size of the value (one byte below 128, else two: 0x80 | high,
+//                 low), value
 //
 //   reference: first overflow page (8), size of the whole key (4), its last 16 bytes
 //   value in an inner page: child page (6), entries under it (6)
@@ -34,12 +36,23 @@ namespace multifora::node {
 
 namespace {
 
-std::uint32_t head_of(const char* key, std::size_t size) {
+// Zeros are appended to short keys.
+Head head_of(const char* key, std::size_t size) {
   if (size >= 4) [[likely]] return load_be<std::uint32_t>(key);
-  std::uint32_t head = 0;
+  Head head = 0;
   for (std::size_t i = 0; i < 4; ++i)
     head = head << 8 | (i < size ? static_cast<unsigned char>(key[i]) : 0);
   return head;
+}
+
+std::size_t common_prefix(const char* a, const char* b, std::size_t size) {
+  std::size_t i = 0;
+  for (; i + 8 <= size; i += 8) {
+    const std::uint64_t difference = load_le<std::uint64_t>(a + i) ^ load_le<std::uint64_t>(b + i);
+    if (difference != 0) return i + static_cast<std::size_t>(std::countr_zero(difference)) / 8;
+  }
+  while (i < size && a[i] == b[i]) ++i;
+  return i;
 }
 
 int compare_bytes(const char* a, std::size_t a_size, const char* b, std::size_t b_size) {
@@ -59,15 +72,28 @@ int compare_suffix(const Entry& entry, Bytes suffix, std::size_t prefix_size,
   return tails.compare(tails.context, suffix.substr(inline_left), entry.reference);
 }
 
+// The same with the bytes of one slot; false where they are not within the page.
+inline bool compare_slot(const char* page, std::uint32_t index, Bytes suffix,
+                         const TailComparer& tails, int* order) {
+  const Slot slot = slots(page)[index];
+  Entry entry;
+  entry.key = page + slot.offset;
+  entry.key_size = slot.key_size & ~std::uint32_t{kOverflowBit};
+  entry.overflow = (slot.key_size & kOverflowBit) != 0;
+  entry.reference = entry.key + entry.key_size;
+  const std::size_t end = std::size_t{slot.offset} + entry.key_size;
+  if (end + (entry.overflow ? kReferenceSize : 0) > kPageSize) [[unlikely]] return false;
+  *order = compare_suffix(entry, suffix, header(page).prefix_size, tails);
+  return true;
+}
+
 // Slots [begin, end) have the search key's head: a binary search over their bytes.
 Found search_ties(const char* page, std::uint32_t begin, std::uint32_t end, Bytes suffix,
                   const TailComparer& tails) {
-  const std::size_t prefix_size = header(page).prefix_size;
   while (begin < end) {
     const std::uint32_t middle = begin + (end - begin) / 2;
-    Entry entry;
-    if (!read_entry(page, middle, &entry)) return {middle, false, true};
-    const int order = compare_suffix(entry, suffix, prefix_size, tails);
+    int order = 0;
+    if (!compare_slot(page, middle, suffix, tails, &order)) return {middle, false, true};
     if (order == 0) return {middle, true, false};
     if (order > 0) {
       begin = middle + 1;
@@ -78,15 +104,14 @@ Found search_ties(const char* page, std::uint32_t begin, std::uint32_t end, Byte
   return {begin, false, false};
 }
 
-// The end of the slots from `begin` on that have this head.
-std::uint32_t ties_end(const Slot* slot, std::uint32_t begin, std::uint32_t count,
-                       std::uint32_t head) {
-  if (begin + 1 >= count || slot[begin + 1].head != head) [[likely]] return begin + 1;
+// The end of the entries from `begin` on that have this head.
+std::uint32_t ties_end(const Head* all, std::uint32_t begin, std::uint32_t count, Head head) {
+  if (begin + 1 >= count || all[begin + 1] != head) [[likely]] return begin + 1;
   std::uint32_t low = begin + 1;
   std::uint32_t high = count;
   while (low < high) {
     const std::uint32_t middle = low + (high - low) / 2;
-    if (slot[middle].head <= head) {
+    if (all[middle] <= head) {
       low = middle + 1;
     } else {
       high = middle;
@@ -95,16 +120,57 @@ std::uint32_t ties_end(const Slot* slot, std::uint32_t begin, std::uint32_t coun
   return low;
 }
 
-// Makes room for slot `index` and fills it for a body that stands at `offset`.
+// How many of the ascending heads are below `head`. Counting a hundred of them is faster than
+// halving, which waits for memory and mispredicts at each step.
+std::uint32_t count_below(const Head* all, std::uint32_t count, Head head) {
+  constexpr std::uint32_t kCountMax = 128;
+  constexpr std::uint32_t kLanes = 4;
+  using Lanes = Head __attribute__((vector_size(sizeof(Head) * kLanes)));
+  const Head* begin = all;
+  while (count > kCountMax) {
+    const std::uint32_t half = count / 2;
+    if (begin[half - 1] < head) begin += half;
+    count -= half;
+  }
+  const Lanes pivot = {head, head, head, head};
+  Lanes below = {0, 0, 0, 0};
+  std::uint32_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    Lanes part;
+    std::memcpy(&part, begin + i, sizeof part);
+    below -= reinterpret_cast<Lanes>(part < pivot);  // -1 where true
+  }
+  std::uint32_t total = below[0] + below[1] + below[2] + below[3];
+  for (; i < count; ++i) total += begin[i] < head ? 1 : 0;
+  return static_cast<std::uint32_t>(begin - all) + total;
+}
+
+// Makes room for entry `index` and fills it for a body that stands at `offset`.
 void open_slot(char* page, std::uint32_t index, std::uint32_t offset, std::size_t key_size,
                bool overflow) {
   Header& h = header(page);
-  Slot* slot = slots(page);
-  std::memmove(slot + index + 1, slot + index, (h.count - index) * kSlotSize);
-  slot[index] = {static_cast<std::uint16_t>(offset),
-                 static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0)),
-                 head_of(page + offset, key_size)};
+  const std::uint32_t count = h.count;
+  Head* head = heads(page);
+  Slot* old_slot = slots(page);
   ++h.count;
+  Slot* slot = slots(page);
+  std::memmove(slot + index + 1, old_slot + index, (count - index) * sizeof(Slot));
+  std::memmove(slot, old_slot, index * sizeof(Slot));
+  std::memmove(head + index + 1, head + index, (count - index) * sizeof(Head));
+  slot[index] = {static_cast<std::uint16_t>(offset),
+                 static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0))};
+  head[index] = head_of(page + offset, key_size);
+}
+
+void close_slot(char* page, std::uint32_t index) {
+  Header& h = header(page);
+  Head* head = heads(page);
+  Slot* old_slot = slots(page);
+  --h.count;
+  Slot* slot = slots(page);
+  std::memmove(head + index, head + index + 1, (h.count - index) * sizeof(Head));
+  std::memmove(slot, old_slot, index * sizeof(Slot));
+  std::memmove(slot + index, old_slot + index + 1, (h.count - index) * sizeof(Slot));
 }
 
 std::size_t put_value_size(char* to, std::size_t size) {
@@ -148,26 +214,20 @@ Found search(const char* page, Bytes key, const TailComparer& tails) {
   const Bytes shared = prefix(page);
   if (!shared.empty()) {
     const std::size_t size = std::min(key.size(), shared.size());
-    const int order = std::memcmp(key.data(), shared.data(), size);
-    if (order > 0) return {count, false, false};
-    if (order < 0 || key.size() < shared.size()) return {first, false, false};
+    const std::size_t same = common_prefix(key.data(), shared.data(), size);
+    if (same < shared.size()) {
+      const bool above = same < size && static_cast<unsigned char>(key[same]) >
+                                            static_cast<unsigned char>(shared[same]);
+      return {above ? count : first, false, false};
+    }
     key.remove_prefix(shared.size());
   }
   // Heads are of inline bytes only.
-  const std::uint32_t head =
-      head_of(key.data(), std::min(key.size(), kInlineKeyMax - shared.size()));
-  const Slot* slot = slots(page);
-  // Halves without branches: the outcome of each comparison is as good as random.
-  const Slot* base = slot + first;
-  std::uint32_t size = count - first;
-  while (size > 1) {
-    const std::uint32_t half = size / 2;
-    base += base[half - 1].head < head ? half : 0;
-    size -= half;
-  }
-  const auto low = static_cast<std::uint32_t>(base - slot) + (base->head < head ? 1 : 0);
-  if (low == count || slot[low].head != head) return {low, false, false};
-  return search_ties(page, low, ties_end(slot, low, count, head), key, tails);
+  const Head head = head_of(key.data(), std::min(key.size(), kInlineKeyMax - shared.size()));
+  const Head* all = heads(page);
+  const std::uint32_t low = first + count_below(all + first, count - first, head);
+  if (low == count || all[low] != head) return {low, false, false};
+  return search_ties(page, low, ties_end(all, low, count, head), key, tails);
 }
 
 int compare(const char* page, const Entry& entry, Bytes key, const TailComparer& tails) {
@@ -204,8 +264,7 @@ Body encode(char* to, Bytes inline_key, Bytes reference, Bytes value) {
 }
 
 bool fits_in_place(const char* page, const Body& body) {
-  const Header& h = header(page);
-  const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
+  const std::size_t gap = gap_bytes(page);
   const Bytes shared = prefix(page);
   if (body.key_size < shared.size()) return false;
   if (gap < kSlotSize + body.size - shared.size()) return false;
@@ -236,16 +295,14 @@ void set_run(char* page, std::uint32_t index, int run) {
 
 void remove(char* page, std::uint32_t index) {
   Header& h = header(page);
-  Slot* slot = slots(page);
   Entry entry;
   MULTIFORA_ASSERT(index < h.count && read_entry(page, index, &entry));
-  if (slot[index].offset == h.heap_begin) {
+  if (slots(page)[index].offset == h.heap_begin) {
     h.heap_begin = static_cast<std::uint16_t>(h.heap_begin + entry.body_size);
   } else {
     h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size);
   }
-  --h.count;
-  std::memmove(slot + index, slot + index + 1, (h.count - index) * kSlotSize);
+  close_slot(page, index);
   if (index <= h.last_insert) --h.last_insert;
   if (h.count == 0) {
     h.heap_begin = static_cast<std::uint16_t>(kPageSize);
@@ -261,17 +318,15 @@ void drop_first_key(char* page) {
                            ((slot.key_size & kOverflowBit) != 0 ? kReferenceSize : 0);
   slot.offset = static_cast<std::uint16_t>(slot.offset + size);
   slot.key_size = 0;
-  slot.head = 0;
+  heads(page)[0] = 0;
   h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + size);
 }
 
 bool value_fits_in_place(const char* page, std::uint32_t index, std::size_t value_size) {
-  const Header& h = header(page);
   Entry entry;
   if (!read_entry(page, index, &entry)) return false;
   const std::size_t size = entry.key_size + rest_size(entry.overflow, value_size);
-  const std::size_t gap = h.heap_begin - (kHeaderSize + h.count * kSlotSize);
-  return size <= entry.body_size || size <= gap;
+  return size <= entry.body_size || size <= gap_bytes(page);
 }
 
 void replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
@@ -284,7 +339,7 @@ void replace_value_in_place(char* page, std::uint32_t index, Bytes value) {
   if (size <= entry.body_size) {
     h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size - size);
   } else {
-    MULTIFORA_ASSERT(size <= h.heap_begin - (kHeaderSize + h.count * kSlotSize));
+    MULTIFORA_ASSERT(size <= gap_bytes(page));
     h.dead_bytes = static_cast<std::uint16_t>(h.dead_bytes + entry.body_size);
     h.heap_begin = static_cast<std::uint16_t>(h.heap_begin - size);
     to = page + h.heap_begin;
@@ -302,8 +357,6 @@ std::string validate_entry(const char* page, std::uint32_t index, const Entry& e
   const Header& h = header(page);
   const std::string where = "entry " + std::to_string(index);
   if (slots(page)[index].offset < h.heap_begin) return where + " starts before the heap";
-  if (entry.key + entry.body_size > page + kPageSize - h.prefix_size)
-    return where + " ends after the heap";
   if (h.level > 0 && entry.value_size != kChildSize) return where + " is not a child";
   if (entry.value_size > kNodeValueMax) return where + " has too long a value";
   if (index < first_keyed(page))
@@ -311,7 +364,7 @@ std::string validate_entry(const char* page, std::uint32_t index, const Entry& e
   const std::size_t inline_size = h.prefix_size + entry.key_size;
   if (inline_size > kInlineKeyMax || (entry.overflow && inline_size != kInlineKeyMax))
     return where + " has a key of impossible size";
-  if (slots(page)[index].head != head_of(entry.key, entry.key_size))
+  if (heads(page)[index] != head_of(entry.key, entry.key_size))
     return where + " has a wrong head";
   return "";
 }
@@ -335,7 +388,7 @@ std::string validate(const char* page) {
     }
     last = entry;
   }
-  if (heap != kPageSize - h.prefix_size - h.heap_begin) return "the heap does not add up";
+  if (heap != std::size_t{kPageSize} - h.heap_begin) return "the heap does not add up";
   return "";
 }
 
@@ -345,16 +398,6 @@ namespace {
 
 inline Bytes first_part(const Item& item) { return {item.prefix, item.prefix_size}; }
 inline Bytes second_part(const Item& item) { return {item.body, item.key_size}; }
-
-std::size_t common_prefix(const char* a, const char* b, std::size_t size) {
-  std::size_t i = 0;
-  for (; i + 8 <= size; i += 8) {
-    const std::uint64_t difference = load_le<std::uint64_t>(a + i) ^ load_le<std::uint64_t>(b + i);
-    if (difference != 0) return i + static_cast<std::size_t>(std::countr_zero(difference)) / 8;
-  }
-  while (i < size && a[i] == b[i]) ++i;
-  return i;
-}
 
 // The bytes of the item's inline key from `at` on that lie together.
 Bytes part_at(const Item& item, std::size_t at) {
@@ -414,36 +457,38 @@ void Items::drop_front(std::uint32_t count) {
   count_ -= count;
 }
 
-std::size_t Items::prefix_of(std::uint32_t begin, std::uint32_t end) const {
+std::size_t Items::keys_of(std::uint32_t begin, std::uint32_t end) const {
   begin = keyed_begin(begin);
-  // One key alone would be all prefix and have to be rebuilt for the second.
-  return begin + 1 < end ? common_bytes(items_[begin], items_[end - 1]) : 0;
+  return begin < end ? end - begin : 0;
+}
+
+std::size_t Items::common_of(std::uint32_t begin, std::uint32_t end) const {
+  return keys_of(begin, end) > 1 ? common_bytes(items_[keyed_begin(begin)], items_[end - 1]) : 0;
 }
 
 std::size_t Items::size_of(std::uint32_t begin, std::uint32_t end) const {
-  const std::size_t shared = prefix_of(begin, end);
-  std::size_t size = kHeaderSize + shared;
+  std::size_t whole = 0;
   for (std::uint32_t i = begin; i < end; ++i) {
-    size += kSlotSize + items_[i].body_size;
-    if (i >= keyed_begin(begin)) {
-      size += items_[i].prefix_size;
-      size -= shared;
-    } else {
-      size -= items_[i].key_size + (items_[i].overflow ? kReferenceSize : 0);
-    }
+    whole += kSlotSize + items_[i].body_size;
+    if (i >= keyed_begin(begin))
+      whole += items_[i].prefix_size;
+    else
+      whole -= items_[i].key_size + (items_[i].overflow ? kReferenceSize : 0);
   }
-  return size;
+  return page_bytes(whole, common_of(begin, end), keys_of(begin, end));
 }
 
 void Items::build(char* page, std::uint32_t level, std::uint32_t begin, std::uint32_t end) const {
-  const std::size_t shared = prefix_of(begin, end);
+  const std::size_t shared = prefix_for(common_of(begin, end), keys_of(begin, end));
   const std::uint32_t key_size_max = header(page).key_size_max;
   init(page, level);
   Header& h = header(page);
   h.key_size_max = key_size_max;
   h.prefix_size = static_cast<std::uint16_t>(shared);
-  if (shared > 0) copy_key(items_[end - 1], shared, page + kPageSize - shared);
-  std::size_t at = kPageSize - shared;
+  if (shared > 0) copy_key(items_[end - 1], shared, page + kHeaderSize);
+  std::size_t at = kPageSize;
+  h.count = static_cast<std::uint16_t>(end - begin);
+  Head* head = heads(page);
   Slot* slot = slots(page);
   for (std::uint32_t i = begin; i < end; ++i) {
     const Item& item = items_[i];
@@ -468,14 +513,13 @@ void Items::build(char* page, std::uint32_t level, std::uint32_t begin, std::uin
       }
     }
     at -= from_prefix + body_size;
-    MULTIFORA_ASSERT(at >= kHeaderSize + (end - begin) * kSlotSize && at < kPageSize);
+    MULTIFORA_ASSERT(at >= heads_begin(page) + (end - begin) * kSlotSize && at < kPageSize);
     if (from_prefix > 0) std::memcpy(page + at, item.prefix + shared, from_prefix);
     std::memcpy(page + at + from_prefix, body, body_size);
     slot[i - begin] = {static_cast<std::uint16_t>(at),
-                       static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0)),
-                       head_of(page + at, key_size)};
+                       static_cast<std::uint16_t>(key_size | (overflow ? kOverflowBit : 0))};
+    head[i - begin] = head_of(page + at, key_size);
   }
-  h.count = static_cast<std::uint16_t>(end - begin);
   h.heap_begin = static_cast<std::uint16_t>(at);
 }
 
@@ -513,18 +557,12 @@ class Cuts {
   }
 
  private:
-  // Size of a page of `keyed` keys that share `shared` bytes, from what they take with whole keys.
-  static std::uint32_t page_size_of(std::uint32_t whole, std::uint32_t keyed,
-                                    std::uint32_t shared) {
-    if (keyed < 2) shared = 0;
-    return static_cast<std::uint32_t>(kHeaderSize) + whole + shared - keyed * shared;
-  }
   void fill_left(std::uint32_t count) {
     std::uint32_t shared = kInlineKeyMax;
     for (std::uint32_t cut = 1; cut <= count; ++cut) {
       if (cut - 1 > first_keyed_) shared = std::min<std::uint32_t>(shared, common_[cut - 1]);
-      left_[cut] =
-          page_size_of(whole_[cut], cut > first_keyed_ ? cut - first_keyed_ : 0, shared);
+      left_[cut] = static_cast<std::uint32_t>(page_bytes(
+          whole_[cut], shared, cut > first_keyed_ ? cut - first_keyed_ : 0));
     }
   }
   void fill_right(std::uint32_t count) {
@@ -538,7 +576,8 @@ class Cuts {
       if (first_keyed_ > 0)
         whole -= static_cast<std::uint32_t>(item.inline_size() +
                                             (item.overflow ? kReferenceSize : 0));
-      right_[cut] = page_size_of(whole, first < count ? count - first : 0, shared);
+      right_[cut] = static_cast<std::uint32_t>(
+          page_bytes(whole, shared, first < count ? count - first : 0));
     }
   }
 

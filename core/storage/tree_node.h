@@ -39,9 +39,9 @@ inline constexpr std::size_t kSlotsMax = kCapacity / (kSlotSize + 1) + 1;
 struct Header {
   PageHeader page;
   std::uint16_t count;
-  std::uint16_t heap_begin;   // the heap ends where the prefix begins: kPageSize - prefix_size
+  std::uint16_t heap_begin;   // the heap goes to the end of the page
   std::uint16_t dead_bytes;   // in the heap, under no entry
-  std::uint16_t prefix_size;  // the prefix is at the end of the page
+  std::uint16_t prefix_size;
   std::uint8_t level;         // 0: leaf
   std::int8_t run;            // inserts in a row right after (> 0) or before (< 0) the last one
   std::uint16_t last_insert;
@@ -52,20 +52,34 @@ static_assert(sizeof(Header) == kHeaderSize);
 struct Slot {
   std::uint16_t offset;
   std::uint16_t key_size;  // bytes of the key in the heap; bit 15: a reference follows
-  std::uint32_t head;      // the first four of them as a big-endian number, zeros appended
 };
-static_assert(sizeof(Slot) == kSlotSize);
+// The first four bytes of an entry's key as a big-endian number, zeros appended.
+using Head = std::uint32_t;
+static_assert(sizeof(Slot) + sizeof(Head) == kSlotSize);
 inline constexpr std::uint16_t kOverflowBit = 0x8000;
 
 inline const Header& header(const char* page) { return *reinterpret_cast<const Header*>(page); }
 inline Header& header(char* page) { return *reinterpret_cast<Header*>(page); }
-inline const Slot* slots(const char* page) {
-  return reinterpret_cast<const Slot*>(page + kHeaderSize);
+// The prefix follows the header (most often in its cache line), then all heads, then all slots: so a
+// search looks at few lines.
+constexpr std::size_t prefix_space(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
+inline Bytes prefix(const char* page) { return {page + kHeaderSize, header(page).prefix_size}; }
+inline std::size_t heads_begin(const char* page) {
+  return kHeaderSize + prefix_space(header(page).prefix_size);
 }
-inline Slot* slots(char* page) { return reinterpret_cast<Slot*>(page + kHeaderSize); }
-inline Bytes prefix(const char* page) {
-  const std::size_t size = header(page).prefix_size;
-  return {page + kPageSize - size, size};
+inline const Head* heads(const char* page) {
+  return reinterpret_cast<const Head*>(page + heads_begin(page));
+}
+inline Head* heads(char* page) { return reinterpret_cast<Head*>(page + heads_begin(page)); }
+inline const Slot* slots(const char* page) {
+  return reinterpret_cast<const Slot*>(heads(page) + header(page).count);
+}
+inline Slot* slots(char* page) {
+  return reinterpret_cast<Slot*>(heads(page) + header(page).count);
+}
+// Free bytes between slots and heap. Requires header_ok().
+inline std::size_t gap_bytes(const char* page) {
+  return header(page).heap_begin - heads_begin(page) - header(page).count * kSlotSize;
 }
 // The first slot that has a key.
 inline std::uint32_t first_keyed(const char* page) { return header(page).level > 0 ? 1 : 0; }
@@ -76,8 +90,8 @@ inline bool header_ok(const char* page, std::uint32_t level) {
   const auto kind = level == 0 ? PageKind::kTreeLeaf : PageKind::kTreeInner;
   return h.page.kind == static_cast<std::uint8_t>(kind) && h.level == level &&
          h.prefix_size <= kInlineKeyMax &&
-         kHeaderSize + std::size_t{h.count} * kSlotSize <= h.heap_begin &&
-         h.heap_begin <= kPageSize - h.prefix_size;
+         heads_begin(page) + std::size_t{h.count} * kSlotSize <= h.heap_begin &&
+         h.heap_begin <= kPageSize;
 }
 
 struct Entry {
@@ -179,7 +193,8 @@ constexpr std::size_t rest_size(bool overflow, std::size_t value_size) {
 // Bytes in use: slots, entries, prefix.
 inline std::size_t used_bytes(const char* page) {
   const Header& h = header(page);
-  return kSlotSize * h.count + (kPageSize - h.heap_begin) - h.dead_bytes;
+  return prefix_space(h.prefix_size) + kSlotSize * h.count + (kPageSize - h.heap_begin) -
+         h.dead_bytes;
 }
 // Whether `body` (with the whole inline key) starts with the page's prefix and fits without moving
 // anything. Requires header_ok().
@@ -225,6 +240,19 @@ inline Item item_of(const Body& body) {
   item.overflow = body.overflow;
   return item;
 }
+// The prefix to store for `keys` keys that have `common` bytes in common: all of them, or to a
+// multiple of four where the rest would cost more than it saves. One key alone would be all prefix and
+// have to be rebuilt for the second.
+constexpr std::size_t prefix_for(std::size_t common, std::size_t keys) {
+  if (keys < 2) return 0;
+  const std::size_t rest = common % 4;
+  return rest * keys < 4 ? common - rest : common;
+}
+// Size of a page whose slots and entries with whole keys take `whole` bytes.
+constexpr std::size_t page_bytes(std::size_t whole, std::size_t common, std::size_t keys) {
+  const std::size_t shared = prefix_for(common, keys);
+  return kHeaderSize + whole + prefix_space(shared) - shared * keys;
+}
 // Copies the first `size` bytes of the item's inline key.
 void copy_key(const Item& item, std::size_t size, char* to);
 // Bytes that the two inline keys have in common, at least `from`.
@@ -244,8 +272,10 @@ class Items {
   const Item& operator[](std::uint32_t index) const { return items_[index]; }
   std::uint32_t count() const { return count_; }
 
-  // The longest prefix of all keys in [begin, end), where item `begin` loses its key on inner pages.
-  std::size_t prefix_of(std::uint32_t begin, std::uint32_t end) const;
+  // Bytes that all keys in [begin, end) have in common, where item `begin` loses its key on inner
+  // pages; and how many these are.
+  std::size_t common_of(std::uint32_t begin, std::uint32_t end) const;
+  std::size_t keys_of(std::uint32_t begin, std::uint32_t end) const;
   // Bytes of the page that build() would make of them.
   std::size_t size_of(std::uint32_t begin, std::uint32_t end) const;
   // Fills `page` (no item may point into it); its PageHeader and key_size_max are left alone.
