@@ -162,12 +162,12 @@ class Pager {
     MULTIFORA_DASSERT(id < page_limit_ && verified(id));
     return read_base_ + id * kPageSize;
   }
-  // Asks the processor for the first `size_bytes` of the page, which may be any number. Does nothing
-  // for a page that is not in memory.
-  void prefetch(PageId id, std::size_t size_bytes) const {
+  // Asks the processor for a part of the page, whose number may be any. Does nothing for a page
+  // that is not in memory.
+  void prefetch(PageId id, std::size_t offset, std::size_t size_bytes) const {
     if (id >= page_limit_) return;
-    const char* const page = read_base_ + id * kPageSize;
-    for (std::size_t at = 0; at < size_bytes; at += 64) __builtin_prefetch(page + at);
+    const char* const from = read_base_ + id * kPageSize + offset;
+    for (std::size_t at = 0; at < size_bytes; at += 64) __builtin_prefetch(from + at);
   }
   // For writing; requires born() == current generation.
   char* write(PageId id) {
