@@ -1,0 +1,57 @@
+#include "bench/payload.h"
+
+#include <array>
+#include <string>
+
+#include "core/base/assert.h"
+#include "core/bson/builder.h"
+
+namespace multifora::bench {
+namespace {
+
+constexpr std::array<std::string_view, 32> kWords = {
+    "the",   "of",     "harbour", "engine", "record", "and",   "winter", "to",
+    "copper", "letter", "in",     "morning", "a",     "index", "garden", "is",
+    "river", "that",   "signal", "paper",  "for",    "bridge", "it",    "station",
+    "was",   "lantern", "on",    "orchard", "with",  "page",  "quarry", "as"};
+
+// splitmix64
+std::uint64_t next(std::uint64_t& state) {
+  state += 0x9e3779b97f4a7c15ull;
+  std::uint64_t z = state;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+std::string text(std::int64_t id, std::size_t size) {
+  std::uint64_t state = static_cast<std::uint64_t>(id) * 0x2545f4914f6cdd1dull + 7;
+  std::string out;
+  out.reserve(size + 16);
+  while (out.size() < size) {
+    const std::uint64_t bits = next(state);
+    out += kWords[bits & 31];
+    // Now and then a number, as prose about things has.
+    if ((bits >> 8) % 11 == 0) out += ' ' + std::to_string(bits >> 40);
+    out += ' ';
+  }
+  out.resize(size);
+  return out;
+}
+
+OwnedDocument with_text(std::int64_t id, std::size_t text_size) {
+  DocumentBuilder b;
+  b.append("_id", id).append("k", static_cast<std::int32_t>(id % 1000));
+  b.append("text", text(id, text_size));
+  return std::move(b).finish();
+}
+
+}  // namespace
+
+OwnedDocument make_document(std::int64_t id, std::size_t size_bytes) {
+  static const std::size_t overhead = with_text(0, 0).bytes().size();
+  MULTIFORA_ASSERT(size_bytes >= overhead);
+  return with_text(id, size_bytes - overhead);
+}
+
+}  // namespace multifora::bench
