@@ -1,0 +1,11 @@
+// Failures by what the server does not have, so that the rest, which nobody has explained, stands out.
+const kCauses = [
+  [/collation plugin/, 'collation plugin not loaded'],
+  [/multi-document transactions? |in a multi-document transaction/i, 'transactions'],
+  [/\$changeStream|change streams?/i, 'change streams'],
+  [/timeseries|create\.expireAfterSeconds/, 'time series'],
+  [/readConcern level snapshot/, 'snapshot reads'],
+  [/mapReduce/, 'mapReduce'],
+];
+
+export const causeOf = (why) => kCauses.find(([pattern]) => pattern.test(why))?.[1] ?? 'unexplained';
