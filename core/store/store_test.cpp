@@ -12,7 +12,7 @@
 #include "core/bson/builder.h"
 #include "core/plugin/host.h"
 #include "tests/support/fault_file_system.h"
-#include "tests/support/plain_index.h"
+#include "tests/plugins/reference/index-plain/plain_index.h"
 
 namespace multifora {
 namespace {

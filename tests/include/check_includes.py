@@ -38,7 +38,7 @@ ALLOWED = {
     "bench": None,
 }
 # Tests beside the code may also use the shared test tools and anything below.
-TEST_EXTRA = {"tests/support"}
+TEST_EXTRA = {"tests/support", "tests/plugins/reference"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 

@@ -1,4 +1,4 @@
-#include "tests/support/plain_index.h"
+#include "tests/plugins/reference/index-plain/plain_index.h"
 
 #include <map>
 

@@ -1,0 +1,29 @@
+#include "tests/plugins/contract/registered_host.h"
+
+#include <doctest/doctest.h>
+
+#include "core/plugin/plugin.h"
+#include "server/runtime/linked_plugins.h"
+
+const multifora::PluginEntry* multifora_plugin_codec_null();
+const multifora::PluginEntry* multifora_plugin_index_plain();
+const multifora::PluginEntry* multifora_plugin_command_reference();
+
+namespace multifora::contract {
+namespace {
+
+void load(PluginHost& host, const PluginEntry& entry) {
+  const Status status = host.load(entry, "");
+  REQUIRE_MESSAGE(status.ok(), status.message());
+}
+
+}  // namespace
+
+void load_registered(PluginHost& host) {
+  for (const LinkedPlugin plugin : linked_plugins()) load(host, *plugin());
+  load(host, *multifora_plugin_codec_null());
+  load(host, *multifora_plugin_index_plain());
+  load(host, *multifora_plugin_command_reference());
+}
+
+}  // namespace multifora::contract
