@@ -140,7 +140,12 @@ AccumulatorPtr make_set(const AccumulatorArguments& a) {
   return std::make_unique<T>(a.collator);
 }
 
+Result<SpecPtr> parse_script(const AccumulatorRow& row, const ValueView&, VariableScope&) {
+  return fail_code(31264, fmt::format("{} requires the server's JavaScript engine, which is disabled", row.name));
+}
+
 constexpr AccumulatorRow kRows[] = {
+    {.name = "$accumulator", .parse = parse_script},
     {.name = "$addToSet", .make = make_set<AddToSet>},
     {.name = "$concatArrays", .make = make<ConcatArrays>},
     {.name = "$mergeObjects", .make = make<MergeObjects>},

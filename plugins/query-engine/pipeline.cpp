@@ -45,6 +45,9 @@ Status check_collection(const StageList& stages, const PipelineContext& context)
     return {ErrorCode::kInvalidNamespace,
             fmt::format("{{aggregate: 1}} is not valid for '{}'; a collection is required.",
                         stages.empty() ? std::string_view("an empty pipeline") : stages.front()->name())};
+  if (!context.collection.empty() && without)
+    return {ErrorCode::kInvalidNamespace,
+            fmt::format("{} must be run with {{aggregate: 1}}, not on a collection", stages.front()->name())};
   return {};
 }
 

@@ -1,6 +1,7 @@
 // The pipeline optimiser: rules that keep results as they are.
 //   $match $match -> one $match          $sort $match -> $match $sort
 //   $addFields $match -> $match first, where the filter reads none of the fields
+//   $lookup $unwind of its field -> one, that never builds the array
 //   $skip $skip, $limit $limit -> one    $sort [$skip] $limit -> the sort keeps only so many
 #include <algorithm>
 
@@ -40,6 +41,10 @@ bool independent(const MatchStage& match, const ProjectStage& project) {
 // One rule at position i; true where something changed.
 bool apply_at(StageList& stages, std::size_t i) {
   const auto drop = [&](std::size_t k) { stages.erase(stages.begin() + static_cast<std::ptrdiff_t>(k)); };
+  if (i + 1 < stages.size() && stages[i]->absorb(*stages[i + 1])) {
+    drop(i + 1);
+    return true;
+  }
   if (const auto* match = at<MatchStage>(stages, i + 1)) {
     if (const auto* before = at<MatchStage>(stages, i)) {
       StagePtr merged = merge_matches(*before, *match);

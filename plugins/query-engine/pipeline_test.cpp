@@ -161,6 +161,24 @@ TEST_CASE("$lookup without an index reads the other collection once") {
   CHECK(run.opened == 1);
 }
 
+TEST_CASE("$lookup takes over the $unwind of its field") {
+  const std::string tail = R"(, {"$unwind": {"path": "$r", "preserveNullAndEmptyArrays": true, "includeArrayIndex": "i"}}])";
+  const auto local = R"([{"_id": 1, "k": 1}, {"_id": 2, "k": 9}, {"_id": 3, "k": 2}])";
+  const std::vector<std::string> wanted = {
+      R"({"_id":1,"k":1,"r":{"_id":1,"k":1},"i":0})", R"({"_id":1,"k":1,"r":{"_id":2,"k":[1,2]},"i":1})",
+      R"({"_id":2,"k":9,"i":null})", R"({"_id":3,"k":2,"r":{"_id":2,"k":[1,2]},"i":0})"};
+  for (const std::string head :
+       {R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "as": "r"}})",
+        R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "pipeline": [], "as": "r"}})"}) {
+    Run run(head + tail);
+    run.others["f"] = list(R"([{"_id": 1, "k": 1}, {"_id": 2, "k": [1, 2]}])");
+    const auto got = run.run(list(local));
+    REQUIRE(got.has_value());
+    CHECK(*got == wanted);
+    CHECK(run.explain().find("$unwind\"") == std::string::npos);
+  }
+}
+
 TEST_CASE("nested pipelines are bounded") {
   std::string stages = "[]";
   for (int i = 0; i < 25; ++i) stages = R"([{"$lookup": {"from": "f", "pipeline": )" + stages + R"(, "as": "r"}}])";

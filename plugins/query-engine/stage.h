@@ -26,6 +26,13 @@ enum StageFlags : std::uint32_t {
   kMakesDocuments = 1u << 5,   // has no source
 };
 
+// What $unwind was told; other stages can do it on the way.
+struct UnwindSpec {
+  std::string path;
+  bool preserve = false;
+  std::string index;  // includeArrayIndex; empty: none
+};
+
 class PipelineStage : public Stage {
  public:
   explicit PipelineStage(PipelineContext& context) : context_(context) {}
@@ -37,6 +44,10 @@ class PipelineStage : public Stage {
     kWhole,  // the whole document
   };
   virtual Needs add_dependencies(std::vector<std::string>&) const { return Needs::kWhole; }
+
+  // Takes over what the following stage does, which is then dropped. False: it cannot.
+  virtual bool absorb(const PipelineStage&) { return false; }
+  virtual const UnwindSpec* unwind() const { return nullptr; }
 
   // $out and $merge: first collects everything, then (no lock is held) writes.
   virtual bool writes() const { return false; }

@@ -38,21 +38,21 @@ class LookupStage final : public PipelineStage {
 
   Result<std::optional<DocumentView>> next() override {
     MULTIFORA_TRY_R(poll());
+    if (unwind_) return next_unwound();
     MULTIFORA_ASSIGN_R(const std::optional<DocumentView> d, source_->next());
     if (!d) return std::nullopt;
-    matched_.clear();
-    ArrayBuilder matched(&matched_);
-    MULTIFORA_TRY_R(find(*d, matched));
-    matched.close();
-    out_.clear();
-    append_with_path(out_, *d, spec_.as,
-                     as_value(DocumentView::assume_valid(Bytes(matched_)), kArray));
-    MULTIFORA_TRY_R(check_document_size(out_.size()));
-    return DocumentView::assume_valid(Bytes(out_));
+    MULTIFORA_TRY_R(collect_matches(*d));
+    return with_field(*d, as_value(DocumentView::assume_valid(Bytes(matched_)), kArray));
   }
+  bool absorb(const PipelineStage& next) override {
+    if (unwind_ || next.unwind() == nullptr || next.unwind()->path != spec_.as) return false;
+    unwind_ = *next.unwind();
+    return true;
+  }
+  Status detach() override { return running_ ? running_->detach() : Status(); }
   Status attach() override {
     refresh_sub_context(*sub_, context());
-    return {};
+    return running_ ? running_->attach() : Status();
   }
   std::string_view name() const override { return "$lookup"; }
   void append_to(ArrayBuilder& out) const override {
@@ -63,6 +63,11 @@ class LookupStage final : public PipelineStage {
     if (spec_.have_fields) {
       spec.append("localField", spec_.local_field);
       spec.append("foreignField", spec_.foreign_field);
+    }
+    if (unwind_) {
+      DocumentBuilder unwinding = spec.object("unwinding");
+      unwinding.append("preserveNullAndEmptyArrays", unwind_->preserve);
+      if (!unwind_->index.empty()) unwinding.append("includeArrayIndex", unwind_->index);
     }
     if (!spec_.have_pipeline) return;
     {
@@ -85,21 +90,105 @@ class LookupStage final : public PipelineStage {
     return !spec_.pipeline.empty() && spec_.pipeline.front().view().first().name() == "$documents";
   }
 
+  // The document with a value (missing: without one) in the field.
+  Result<std::optional<DocumentView>> with_field(DocumentView document, const ValueView& value) {
+    out_.clear();
+    append_with_path(out_, document, spec_.as, value);
+    MULTIFORA_TRY_R(check_document_size(out_.size()));
+    return DocumentView::assume_valid(Bytes(out_));
+  }
+
+  // Does the foreign side come from memory, not from a pipeline of its own?
+  bool from_memory() {
+    if (!spec_.have_fields) return spec_.let_names.empty();
+    return !spec_.have_pipeline && use_table();
+  }
+
+  Status collect_matches(DocumentView document) {
+    matched_.clear();
+    ArrayBuilder matched(&matched_);
+    MULTIFORA_TRY(find(document, matched));
+    matched.close();
+    return {};
+  }
+
   Status find(DocumentView document, ArrayBuilder& out) {
-    MULTIFORA_TRY(set_variables(document));
-    if (!spec_.have_fields) {
-      if (spec_.let_names.empty()) return append_cached(out);
-      return run(spec_.pipeline, out);
+    if (from_memory()) {
+      if (!spec_.have_fields) return append_cached(out);
+      return table_->append_matches(local_values(document), out);
     }
+    MULTIFORA_TRY(set_variables(document));
+    if (!spec_.have_fields) return run(spec_.pipeline, out);
     const std::vector<Value> wanted = local_values(document);
-    if (wanted.empty()) return {};
-    if (!spec_.have_pipeline && use_table()) return table_->append_matches(wanted, out);
+    return wanted.empty() ? Status() : run(stages_for(wanted), out);
+  }
+
+  std::vector<OwnedDocument> stages_for(const std::vector<Value>& wanted) const {
     std::vector<OwnedDocument> stages = spec_.pipeline;
     DocumentBuilder match;
     const OwnedDocument filter = equality_filter(wanted);
     match.append("$match", filter.view());
     stages.insert(stages.begin() + (generates() ? 1 : 0), std::move(match).finish());
-    return run(stages, out);
+    return stages;
+  }
+
+  // ---- with an absorbed $unwind: one match at a time ----
+
+  Result<std::optional<DocumentView>> next_unwound() {
+    while (true) {
+      MULTIFORA_TRY_R(poll());
+      if (in_document_) {
+        MULTIFORA_ASSIGN_R(const std::optional<DocumentView> match, next_match());
+        if (match) return unwound(as_value(*match), position_++);
+        in_document_ = false;
+        running_.reset();
+        if (position_ == 0 && unwind_->preserve) return unwound(ValueView(), -1);
+      }
+      MULTIFORA_ASSIGN_R(const std::optional<DocumentView> d, source_->next());
+      if (!d) return std::nullopt;
+      current_ = OwnedDocument(*d);  // it must outlast a detach in the middle
+      in_document_ = true;
+      position_ = 0;
+      MULTIFORA_TRY_R(start_matches());
+    }
+  }
+
+  Status start_matches() {
+    matched_at_ = 0;
+    matched_.clear();
+    if (from_memory()) {
+      MULTIFORA_TRY(collect_matches(current_.view()));
+      matched_at_ = 4;
+      return {};
+    }
+    MULTIFORA_TRY(set_variables(current_.view()));
+    std::vector<OwnedDocument> stages = spec_.pipeline;
+    if (spec_.have_fields) {
+      const std::vector<Value> wanted = local_values(current_.view());
+      if (wanted.empty()) return {};
+      stages = stages_for(wanted);
+    }
+    MULTIFORA_ASSIGN(running_, open(stages));
+    return {};
+  }
+
+  Result<std::optional<DocumentView>> next_match() {
+    if (running_) return running_->next();
+    if (matched_at_ == 0 || matched_[matched_at_] == 0) return std::nullopt;
+    const DocumentView::Iterator it(matched_.data() + matched_at_);
+    const ValueView v = it->value();
+    matched_at_ = static_cast<std::size_t>(v.data() + v.size_bytes() - matched_.data());
+    return v.as_document();
+  }
+
+  Result<std::optional<DocumentView>> unwound(const ValueView& match, std::int64_t position) {
+    MULTIFORA_ASSIGN_R(const std::optional<DocumentView> d, with_field(current_.view(), match));
+    if (unwind_->index.empty()) return d;
+    static constexpr char kNothing = 0;
+    const Value number = Value::of(position);
+    with_index_.clear();
+    append_with_path(with_index_, *d, unwind_->index, position < 0 ? ValueView(kNull, &kNothing, 0) : number.view());
+    return DocumentView::assume_valid(Bytes(with_index_));
   }
 
   Status set_variables(DocumentView document) {
@@ -225,6 +314,13 @@ class LookupStage final : public PipelineStage {
   bool table_tried_ = false;
   std::unique_ptr<ForeignTable> table_;
   Buffer matched_, out_;
+  std::optional<UnwindSpec> unwind_;
+  OwnedDocument current_;
+  bool in_document_ = false;
+  std::int64_t position_ = 0;
+  std::unique_ptr<Pipeline> running_;
+  std::size_t matched_at_ = 0;  // in matched_; 0: nothing there
+  Buffer with_index_;
 };
 
 Status read_let(const ValueView& v, PipelineContext& context, LookupSpec& spec) {

@@ -234,8 +234,8 @@ Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& 
 
 class UnwindStage final : public PipelineStage {
  public:
-  UnwindStage(PipelineContext& context, std::string_view path, bool preserve, std::string_view index)
-      : PipelineStage(context), path_(path), preserve_(preserve), index_(index) {}
+  UnwindStage(PipelineContext& context, UnwindSpec spec) : PipelineStage(context), spec_(std::move(spec)) {}
+  const UnwindSpec* unwind() const override { return &spec_; }
 
   Result<std::optional<DocumentView>> next() override {
     while (true) {
@@ -261,7 +261,7 @@ class UnwindStage final : public PipelineStage {
         continue;
       }
       if (v.type() == kArray || v.is_nullish()) {
-        if (!preserve_) continue;
+        if (!spec_.preserve) continue;
         return build(v.type() == kArray ? ValueView() : v, -1);
       }
       return build(v, -1);
@@ -271,12 +271,12 @@ class UnwindStage final : public PipelineStage {
   void append_to(ArrayBuilder& out) const override {
     DocumentBuilder self = out.object();
     DocumentBuilder spec = self.object("$unwind");
-    spec.append("path", "$" + path_);
-    if (preserve_) spec.append("preserveNullAndEmptyArrays", true);
-    if (!index_.empty()) spec.append("includeArrayIndex", index_);
+    spec.append("path", "$" + spec_.path);
+    if (spec_.preserve) spec.append("preserveNullAndEmptyArrays", true);
+    if (!spec_.index.empty()) spec.append("includeArrayIndex", spec_.index);
   }
   Needs add_dependencies(std::vector<std::string>& paths) const override {
-    paths.push_back(path_);
+    paths.push_back(spec_.path);
     return Needs::kNext;
   }
 
@@ -284,10 +284,10 @@ class UnwindStage final : public PipelineStage {
   // Arrays on the way are not entered.
   ValueView find() const {
     ValueView v = as_value(document_);
-    for (std::size_t from = 0; from <= path_.size();) {
-      const std::size_t dot = std::min(path_.find('.', from), path_.size());
+    for (std::size_t from = 0; from <= spec_.path.size();) {
+      const std::size_t dot = std::min(spec_.path.find('.', from), spec_.path.size());
       if (v.type() != kObject) return {};
-      v = v.as_document()[std::string_view(path_).substr(from, dot - from)];
+      v = v.as_document()[std::string_view(spec_.path).substr(from, dot - from)];
       from = dot + 1;
     }
     return v;
@@ -295,20 +295,18 @@ class UnwindStage final : public PipelineStage {
   // The document with the element (missing: without the field) in the array's place.
   std::optional<DocumentView> build(const ValueView& element, std::int64_t position) {
     out_.clear();
-    append_with_path(out_, document_, path_, element);
-    if (!index_.empty()) {
+    append_with_path(out_, document_, spec_.path, element);
+    if (!spec_.index.empty()) {
       with_index_.clear();
       static constexpr char kNothing = 0;
       const Value number = Value::of(position);
-      append_with_path(with_index_, DocumentView::assume_valid(Bytes(out_)), index_,
+      append_with_path(with_index_, DocumentView::assume_valid(Bytes(out_)), spec_.index,
                        position < 0 ? ValueView(kNull, &kNothing, 0) : number.view());
       return DocumentView::assume_valid(Bytes(with_index_));
     }
     return DocumentView::assume_valid(Bytes(out_));
   }
-  std::string path_;
-  bool preserve_;
-  std::string index_;
+  UnwindSpec spec_;
   DocumentView document_;
   bool in_array_ = false;
   const char* at_ = nullptr;
@@ -357,7 +355,8 @@ Status parse_unwind(const StageRow&, const ValueView& spec, PipelineContext& con
     return {location_code(28818), fmt::format("path option to $unwind stage should be prefixed with a '$': {}",
                                               path.as_string())};
   MULTIFORA_TRY(check_field_path(path.as_string().substr(1)));
-  out.push_back(std::make_unique<UnwindStage>(context, path.as_string().substr(1), preserve, index));
+  out.push_back(std::make_unique<UnwindStage>(
+      context, UnwindSpec{std::string(path.as_string().substr(1)), preserve, std::string(index)}));
   return {};
 }
 
