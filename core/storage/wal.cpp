@@ -97,7 +97,8 @@ Status Wal::Impl::adopt(wal::ScanResult& scanned, LogPosition from) {
   MULTIFORA_TRY(keep_usable_spares(scanned));
   if (scanned.segments.empty()) {
     const std::uint64_t size = options.segment_bytes_min;
-    MULTIFORA_ASSIGN(wal::SegmentPtr first, segment_files.make(scanned.end, size));
+    MULTIFORA_ASSIGN(wal::SegmentPtr first,
+                     segment_files.make(scanned.end, size, wal::SegmentFiles::Fill::kZeros));
     scanned.begin = scanned.end = first->first_block();
     scanned.segments.push_back(std::move(first));
   }

@@ -100,8 +100,9 @@ class Wal {
   std::uint64_t appended_bytes() const;
 
   // Ends the log's life where the data file alone holds everything (a checkpoint of the last
-  // position is durable): afterwards the log is empty, at most one segment of segment_bytes_min is
-  // kept, and append() fails with ShutdownInProgress. Requires that no other call is running.
+  // position is durable): afterwards the log holds no batch, at most one segment of
+  // segment_bytes_min is kept, append() fails with ShutdownInProgress, and a later open() with an
+  // older `from` than that is refused. Requires that no other call is running.
   Status close_clean();
 
   // Batches after `from`, oldest first, while they are still in the log: for change streams and

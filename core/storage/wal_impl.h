@@ -81,7 +81,8 @@ struct Wal::Impl {
   Status dispose(const wal::Segment& segment, std::uint64_t keep_bytes);
   Status remove_surplus(std::uint64_t keep_bytes);
   Status close_clean();
-  Status empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index, bool used);
+  Status empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index);
+  Status write_closing_note(const wal::Segment& segment) const;
 
   // --- wal_read.cpp -----------------------------------------------------------------------------
   Status read(LogPosition from, bool include_unsynced,

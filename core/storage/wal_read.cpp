@@ -63,6 +63,7 @@ Status Wal::Impl::read(LogPosition from, bool include_unsynced,
                        const std::function<bool(LogPosition, Bytes)>& visit) {
   View view;
   Lock lock(mutex);
+  if (segments.empty()) return failure;  // closed
   if (from < base)
     return Status(ErrorCode::kCappedPositionLost, "the log no longer holds what follows position " +
                                                       std::to_string(from) + "; it begins after " +

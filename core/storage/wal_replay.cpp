@@ -51,6 +51,9 @@ class Chain {
       MULTIFORA_ASSIGN_R(const auto block, read_block(window, stream, log_.log_id));
       if (!block || !continues(block->header)) return any;
       if (!segment.header_status.ok()) return fail(segment.header_status);
+      // A note needs no codec: a log that was closed cleanly can be taken over without it.
+      if (block->header.raw_size > 0 && !segment.codec_status.ok())
+        return fail(segment.codec_status);
       if (!log_.any_block) begin(block->header);
       add(segment, *block);
       any = true;

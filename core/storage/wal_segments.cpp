@@ -26,7 +26,6 @@ Bytes bytes_of(const FileHeader& header) {
 // Sets segment.codec or says why it cannot be.
 Status resolve_codec(const FileHeader& header, const SegmentFiles::FindCodec& find_codec,
                      Segment& segment) {
-  MULTIFORA_TRY(check_file_header(header));
   const std::string_view name = codec_name(header);
   if (name == kNoCodecName) return {};
   segment.codec = find_codec ? find_codec(name) : nullptr;
@@ -82,11 +81,15 @@ Result<SegmentPtr> SegmentFiles::load_one(std::uint64_t start, const FindCodec& 
   segment->size = size / kBlockAlignment * kBlockAlignment;  // a file cut short by other hands
   FileHeader header{};
   MULTIFORA_ASSIGN_R(const std::size_t got, segment->file->read(0, &header, sizeof header));
-  segment->header_status = got < sizeof header
-                               ? Status(ErrorCode::kDataCorruptionDetected, "the file is too short")
-                               : resolve_codec(header, find_codec, *segment);
-  if (!segment->header_status.ok())
-    segment->header_status = std::move(segment->header_status).with_context(segment->path);
+  Status status = got < sizeof header
+                      ? Status(ErrorCode::kDataCorruptionDetected, "the file is too short")
+                      : check_file_header(header);
+  if (!status.ok()) {
+    segment->header_status = std::move(status).with_context(segment->path);
+    return segment;
+  }
+  status = resolve_codec(header, find_codec, *segment);
+  if (!status.ok()) segment->codec_status = std::move(status).with_context(segment->path);
   return segment;
 }
 
@@ -95,11 +98,12 @@ Status SegmentFiles::remove_leftovers() {
   return files_.exists(making) ? files_.remove(making) : Status();
 }
 
-Status SegmentFiles::fill(File& file, std::uint64_t size) const {
+Status SegmentFiles::prepare(File& file, std::uint64_t size, Fill fill) const {
   MULTIFORA_TRY(file.allocate(0, size));
   Buffer zeros(std::min(size, kFillStep), '\0');
   zeros.replace(0, sizeof header_, bytes_of(header_));
-  for (std::uint64_t offset = 0; offset < size; offset += kFillStep) {
+  const std::uint64_t filled = fill == Fill::kZeros ? size : zeros.size();
+  for (std::uint64_t offset = 0; offset < filled; offset += kFillStep) {
     MULTIFORA_TRY(file.write(offset, Bytes(zeros).substr(0, size - offset)));
     MULTIFORA_TRY(file.sync());
     if (offset == 0) zeros.replace(0, sizeof header_, sizeof header_, '\0');
@@ -107,7 +111,7 @@ Status SegmentFiles::fill(File& file, std::uint64_t size) const {
   return {};
 }
 
-Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size) {
+Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size, Fill fill) {
   const std::string making = path(kMakingName);
   auto segment = std::make_shared<Segment>();
   segment->path = path(segment_name(start));
@@ -115,7 +119,7 @@ Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size) {
   segment->size = size;
   segment->codec = codec_;
   MULTIFORA_ASSIGN_R(segment->file, files_.open(making, OpenMode::kCreate));
-  Status status = fill(*segment->file, size);
+  Status status = prepare(*segment->file, size, fill);
   if (status.ok()) status = files_.rename(making, segment->path);
   if (!status.ok()) {
     segment->file.reset();
@@ -128,7 +132,7 @@ Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size) {
 
 // Another codec's header is not overwritten: after a crash the old blocks would be read with it.
 bool SegmentFiles::recyclable(const Segment& segment) const {
-  return segment.codec == codec_ && segment.header_status.ok();
+  return segment.codec == codec_ && segment.header_status.ok() && segment.codec_status.ok();
 }
 
 Result<SegmentPtr> SegmentFiles::recycle(const Segment& segment, std::uint64_t start) {

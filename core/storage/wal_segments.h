@@ -31,7 +31,8 @@ struct Segment {
   std::uint64_t start = 0;  // stream offset of the file's first byte
   std::uint64_t size = 0;
   const Codec* codec = nullptr;
-  Status header_status;  // of load(): why the header cannot be used
+  Status header_status;  // of load(): why nothing in the file can be used
+  Status codec_status;   // of load(): why compressed blocks cannot be read
 
   // Guarded by the log's mutex.
   struct Mark {
@@ -60,14 +61,17 @@ class SegmentFiles {
                std::size_t block_bytes);
 
   // Opens every segment, oldest first. A header that cannot be used (another version, a codec that
-  // find_codec does not know) is left in Segment::header_status: whether it matters depends on
-  // what the segment holds. Changes nothing.
+  // find_codec does not know) is noted in the Segment: whether it matters depends on what the
+  // segment holds. Changes nothing.
   Result<std::vector<SegmentPtr>> load(const FindCodec& find_codec) const;
   // Removes what a crash in the middle of make() left behind.
   Status remove_leftovers();
 
-  // A new zero-written segment, durable under its name. After a failure nothing is left of it.
-  Result<SegmentPtr> make(std::uint64_t start, std::uint64_t size);
+  // A new segment, durable under its name. After a failure nothing is left of it. Zero-written,
+  // which makes every later sync cheaper, unless somebody waits for it: then it is allocated only,
+  // which is several times faster.
+  enum class Fill { kZeros, kAllocateOnly };
+  Result<SegmentPtr> make(std::uint64_t start, std::uint64_t size, Fill fill);
   // May this segment be recycled, or must it be removed?
   bool recyclable(const Segment& segment) const;
   // Gives a segment that is no longer needed a new place in the stream. A failure to sync the
@@ -78,7 +82,7 @@ class SegmentFiles {
  private:
   std::string path(std::string_view name) const { return directory_ + "/" + std::string(name); }
   Result<SegmentPtr> load_one(std::uint64_t start, const FindCodec& find_codec) const;
-  Status fill(File& file, std::uint64_t size) const;
+  Status prepare(File& file, std::uint64_t size, Fill fill) const;
 
   FileSystem& files_;
   const std::string directory_;

@@ -113,8 +113,10 @@ void Wal::Impl::make_segment(Lock& lock) {
   if (!segment_wanted()) return;  // recycling was faster
   const std::uint64_t start = segments.back()->end();
   const std::uint64_t size = next_segment_size();
+  using Fill = wal::SegmentFiles::Fill;
+  const Fill fill = shortage > 0 ? Fill::kAllocateOnly : Fill::kZeros;
   lock.unlock();
-  auto made = segment_files.make(start, size);
+  auto made = segment_files.make(start, size, fill);
   lock.lock();
   if (made) {
     add_spare(std::move(*made));
@@ -208,32 +210,47 @@ Status Wal::Impl::close_clean() {
   std::lock_guard files_lock(files_mutex);
   Lock lock(mutex);
   if (!failure.ok()) return failure;
-  MULTIFORA_ASSERT(last_batch <= durable && reserved == 0);
+  MULTIFORA_ASSERT(last_batch <= durable);
   failure = Status(ErrorCode::kShutdownInProgress, "the log is closed");
   changed_cv.wait(lock, [&] { return !writer_active; });
-  const bool used = active > 0 || written_end > segments.front()->first_block();
   oldest_needed = written_end;
-  std::vector<wal::SegmentPtr> all = std::exchange(segments, {});
-  return empty_log(std::move(all), active, used);
+  return empty_log(std::exchange(segments, {}), active);
 }
 
-// Oldest first; one small segment stays, at a place in the stream where no block has been.
-Status Wal::Impl::empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index, bool used) {
-  const std::size_t first_unused = used ? active_index + 1 : active_index;
+// Oldest first; one small segment stays, at a place in the stream where no block has been. All it
+// holds is the position that the data file must have reached: an older state of it is refused.
+Status Wal::Impl::empty_log(std::vector<wal::SegmentPtr> all, std::size_t active_index) {
+  const bool has_blocks = active_index > 0 || written_end > all.front()->first_block();
+  const bool only_notes = has_blocks && active_index == 0 && base == last_batch;
   const std::uint64_t end = all.back()->end();
-  const wal::Segment* kept = nullptr;
+  wal::SegmentPtr kept;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const wal::Segment& segment = *all[i];
-    const bool small = segment.size == options.segment_bytes_min;
-    if (kept || !small || !segment_files.recyclable(segment)) {
-      MULTIFORA_TRY(segment_files.remove(segment));
+    const bool small = all[i]->size == options.segment_bytes_min;
+    if (kept || !small || !segment_files.recyclable(*all[i])) {
+      MULTIFORA_TRY(segment_files.remove(*all[i]));
       continue;
     }
-    kept = &segment;
-    if (i >= first_unused) continue;
-    MULTIFORA_ASSIGN(const wal::SegmentPtr moved, segment_files.recycle(segment, end));
+    kept = all[i];
+    if (has_blocks && i <= active_index && !only_notes) {
+      MULTIFORA_ASSIGN(kept, segment_files.recycle(*kept, end));
+    }
   }
-  return {};
+  const bool has_note = only_notes && kept == all.front();
+  return !kept || has_note || last_batch == 0 ? Status() : write_closing_note(*kept);
+}
+
+Status Wal::Impl::write_closing_note(const wal::Segment& segment) const {
+  wal::BlockHeader note{};
+  note.stream = segment.first_block();
+  note.after = note.last = note.durable = last_batch;
+  note.log_id = log_id;
+  note.kind = wal::BlockKind::kWhole;
+  note.coding = wal::BlockCoding::kRaw;
+  note.session = writer->state().session;
+  wal::seal_header(note, {});
+  const Bytes bytes(reinterpret_cast<const char*>(&note), sizeof note);
+  MULTIFORA_TRY(segment.file->write(sizeof(wal::FileHeader), bytes));
+  return segment.file->sync();
 }
 
 }  // namespace multifora
