@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/storage/pager_impl.h"
+#include "core/storage/record_pool.h"
 
 namespace multifora {
 
@@ -196,6 +197,7 @@ Result<std::unique_ptr<Pager>> Pager::open(FileSystem& files, const std::string&
   pager->impl_ = std::make_unique<Impl>(*pager, log, metrics);
   MULTIFORA_TRY_R(pager->impl_->open(files, path, options));
   pager->impl_->records.reset(new RecordSpace(*pager));
+  MULTIFORA_TRY_R(pager->impl_->records->impl_->map_known());
   return pager;
 }
 

@@ -9,6 +9,7 @@
 // not yet published is not scanned, since its bitmap does not show them.
 #pragma once
 
+#include <atomic>
 #include <unordered_map>
 #include <vector>
 
@@ -58,6 +59,8 @@ struct RecordSpace::Impl {
   using Lock = Pager::Impl::Lock;
   Impl(Pager& owner_pager, RecordSpace& owner_space)
       : pager(owner_pager), kernel(*owner_pager.impl_), space(owner_space) {}
+  ~Impl();
+  Impl(const Impl&) = delete;
 
   Pager& pager;
   Pager::Impl& kernel;
@@ -66,6 +69,18 @@ struct RecordSpace::Impl {
   std::unordered_map<CollectionId, std::uint64_t> live_bytes;  // collections with an allocator
 
   ChunkTable& table() { return kernel.table; }
+
+  // One bit a unit: a record that starts there was written by this process or has had its hash checked.
+  // Address space for the largest file; memory only where records were met.
+  Status map_known();
+  bool known(RecordLocation location) const {
+    return (known_[location / 64].load(std::memory_order_acquire) >> (location % 64) & 1) != 0;
+  }
+  void set_known(RecordLocation location) const {
+    known_[location / 64].fetch_or(std::uint64_t{1} << (location % 64), std::memory_order_release);
+  }
+  std::atomic<std::uint64_t>* known_ = nullptr;
+  std::size_t known_bytes_ = 0;
 
   // --- record_reserve.cpp -----------------------------------------------------------------------
   RecordPool& pool_for(RecordAllocator& allocator, std::unique_ptr<RecordPool>& own,

@@ -1,6 +1,8 @@
 // Publishing, reading and retiring records. Format: top of record_space.h and docs/format-data.md.
 #include "core/storage/record_space.h"
 
+#include <sys/mman.h>
+
 #include <fmt/format.h>
 #include <xxhash.h>
 
@@ -80,6 +82,21 @@ Status RecordSpace::Impl::write_record(RecordLocation location, RecordId id,
   return kernel.file->write(offset, joined);
 }
 
+RecordSpace::Impl::~Impl() {
+  if (known_ != nullptr) ::munmap(known_, known_bytes_);
+}
+
+Status RecordSpace::Impl::map_known() {
+  const std::size_t bits = pager.page_limit_ * (kPageSize / kRecordUnit);
+  known_bytes_ = (bits / 8 + kPageSize - 1) / kPageSize * kPageSize;
+  void* const mapped = ::mmap(nullptr, known_bytes_, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED)
+    return Status(ErrorCode::kInternalError, "no address space for the records of " + kernel.path);
+  known_ = static_cast<std::atomic<std::uint64_t>*>(mapped);
+  return {};
+}
+
 Status RecordSpace::publish(RecordReservation reservation, RecordId id, CollectionId collection,
                             Bytes payload, PageStash& stash) {
   Impl& impl = *impl_;
@@ -91,6 +108,7 @@ Status RecordSpace::publish(RecordReservation reservation, RecordId id, Collecti
     impl.kernel.fail_for_good(status);
     return status;
   }
+  impl.set_known(location);
   std::lock_guard lock(impl.kernel.mutex);
   // All or nothing: the bitmaps first.
   bool ready = true;
@@ -220,6 +238,16 @@ Result<Bytes> RecordSpace::read(RecordLocation location, RecordId id,
   return fail(ErrorCode::kDataCorruptionDetected,
               fmt::format("record {} of collection {} at offset {} of {} has a wrong hash", id,
                           collection, location * kRecordUnit, impl_->kernel.path));
+}
+
+Result<Bytes> RecordSpace::read_known(RecordLocation location, RecordId id,
+                                      CollectionId collection) const {
+  Result<Bytes> payload = peek(location, collection);
+  if (!payload || impl_->known(location)) [[likely]]
+    return payload;
+  payload = read(location, id, collection);
+  if (payload) impl_->set_known(location);
+  return payload;
 }
 
 void RecordSpace::prefetch(RecordLocation location) const {

@@ -94,6 +94,9 @@ class RecordSpace {
   Result<Bytes> peek(RecordLocation location, CollectionId collection) const;
   // The payload, its hash checked against `id`; DataCorruptionDetected where it is wrong.
   Result<Bytes> read(RecordLocation location, RecordId id, CollectionId collection) const;
+  // The same, but the hash is checked only the first time that this process meets the record (what it
+  // wrote itself is known to be good): for scans, which must not walk damaged bytes either.
+  Result<Bytes> read_known(RecordLocation location, RecordId id, CollectionId collection) const;
   // Asks the processor for the record's first cache lines.
   void prefetch(RecordLocation location) const;
 

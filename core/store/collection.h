@@ -50,7 +50,7 @@ class RecordCursor {
   // Moves to the next record (in record id order, or backwards). False at the end.
   virtual Result<bool> next() = 0;
   virtual RecordId id() const = 0;
-  // Header-checked; the hash is checked by CollectionView::find and by verified().
+  // Its hash was checked when this process first met it; CollectionView::find checks it every time.
   virtual DocumentView document() const = 0;
   // To the first record with id >= `id` (or <= backwards); next() then gives it.
   virtual void seek(RecordId id) = 0;

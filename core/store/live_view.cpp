@@ -26,7 +26,8 @@ class LiveRecordCursor final : public RecordCursor {
     if (!found || !*found) return found;
     prefetch();
     MULTIFORA_ASSIGN_R(const Bytes payload,
-                       pager_.records().peek(cursor_.value(), collection_.id));
+                       pager_.records().read_known(cursor_.value(), cursor_.index(),
+                                                   collection_.id));
     document_ = payload;
     return true;
   }

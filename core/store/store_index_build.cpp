@@ -164,7 +164,7 @@ Status IndexBuild::scan_slice(RecordId* next, bool* done) {
   while (found) {
     const RecordId id = cursor.index();
     MULTIFORA_ASSIGN(const Bytes bytes,
-                     store_.pager->records().peek(cursor.value(), collection_->id));
+                     store_.pager->records().read_known(cursor.value(), id, collection_->id));
     const DocumentView document = DocumentView::assume_valid(bytes);
     for (std::size_t i = 0; i < started_.size(); ++i) {
       keys.clear();
