@@ -27,7 +27,7 @@ class Directory {
 
 std::unique_ptr<Database> open(const std::string& path) {
   auto database = Database::open(path);
-  INFO(database ? std::string() : database.error().message());
+  INFO((database ? std::string() : database.error().message()));
   REQUIRE(database.has_value());
   return std::move(*database);
 }
