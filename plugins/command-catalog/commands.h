@@ -21,6 +21,10 @@ extern const CommandRow kListIndexes;
 extern const CommandRow kCollMod;
 extern const CommandRow kConvertToCapped;
 extern const CommandRow kCloneCollectionAsCapped;
+extern const CommandRow kCreateSearchIndexes;
+extern const CommandRow kDropSearchIndex;
+extern const CommandRow kListSearchIndexes;
+extern const CommandRow kUpdateSearchIndex;
 
 // A reply with a cursor over documents that are all at hand; `cursor: {batchSize}` of the request.
 Status reply_with_cursor(CommandContext& context, const CommandRequest& request,

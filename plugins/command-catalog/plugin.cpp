@@ -11,7 +11,8 @@ Status register_plugin(PluginHost& host) {
   for (const CommandRow* row :
        {&kCreate, &kDrop, &kDropDatabase, &kRenameCollection, &kListCollections, &kListDatabases,
         &kCreateIndexes, &kDropIndexes, &kListIndexes, &kCollMod, &kConvertToCapped,
-        &kCloneCollectionAsCapped})
+        &kCloneCollectionAsCapped, &kCreateSearchIndexes, &kDropSearchIndex, &kListSearchIndexes,
+        &kUpdateSearchIndex})
     MULTIFORA_TRY(host.add_command(row));
   return {};
 }
