@@ -178,7 +178,7 @@ class BulkWrite {
   Status run_op(std::size_t index) {
     Op& op = ops_[index];
     MULTIFORA_TRY(context_.interrupt().check_slow());
-    MULTIFORA_TRY(check_writable(context_, std::string(op.ns)));
+    MULTIFORA_TRY(check_writable(std::string(op.ns)));
     return op.kind == OpKind::kInsert ? run_insert_op(index) : run_modify_op(index);
   }
 

@@ -26,18 +26,9 @@ class DistinctValues {
     return {};
   }
 
-  // What `path` reaches in a document; false: nothing.
-  Result<bool> add_document(DocumentView document, const FieldPath& path) {
-    bool found = false;
-    Status failed;
-    visit_path(document, path, false, [&](const PathHit& hit) {
-      if (hit.value.missing()) return true;
-      found = true;
-      failed = add_or_unwind(hit.value);
-      return failed.ok();
-    });
-    if (!failed.ok()) return fail(std::move(failed));
-    return found;
+  // What `path` reaches in a document.
+  Status add_document(DocumentView document, const FieldPath& path) {
+    return walk(as_value(document), path, 0);
   }
 
   void append_to(DocumentBuilder& reply) const {
@@ -46,6 +37,19 @@ class DistinctValues {
   }
 
  private:
+  // Unlike the matcher: a position takes that element of an array and nothing else.
+  Status walk(const ValueView& value, const FieldPath& path, std::size_t at) {
+    if (value.missing()) return {};
+    if (at == path.size()) return add_or_unwind(value);
+    if (value.type() == BsonType::kObject)
+      return walk(value.as_document()[path.part(at)], path, at + 1);
+    if (value.type() != BsonType::kArray) return {};
+    if (path.index(at) >= 0) return walk(value.as_document()[path.part(at)], path, at + 1);
+    for (const Element& element : value.as_document())
+      if (element.type() == BsonType::kObject) MULTIFORA_TRY(walk(element.value(), path, at));
+    return {};
+  }
+
   Status add_or_unwind(const ValueView& value) {
     if (value.type() != BsonType::kArray) return add(value);
     for (const Element& element : value.as_document()) MULTIFORA_TRY(add(element.value()));
@@ -84,7 +88,7 @@ Status add_key(const Row& row, const PlanNode& plan, const CollectionView& view,
     if (!field->is_nullish()) return values.add(field.value());
     MULTIFORA_ASSIGN(const auto document, view.find(row.id));
     if (!document) return {};
-    return status_of(values.add_document(*document, path));
+    return values.add_document(*document, path);
   }
   return {};
 }
@@ -103,7 +107,7 @@ Status collect(CommandContext& context, CompiledQuery& query, CollectionView& vi
     if (by_keys)
       MULTIFORA_TRY(add_key(row, executor->plan(), view, path, values));
     else
-      MULTIFORA_TRY(status_of(values.add_document(row.document, path)));
+      MULTIFORA_TRY(values.add_document(row.document, path));
   }
 }
 
@@ -130,7 +134,7 @@ Status distinct_of_view(CommandContext& context, const CommandRequest& request,
   while (true) {
     MULTIFORA_ASSIGN(const auto document, run->next());
     if (!document) break;
-    MULTIFORA_TRY(status_of(values.add_document(*document, path)));
+    MULTIFORA_TRY(values.add_document(*document, path));
   }
   MULTIFORA_TRY(run->detach());
   values.append_to(reply);

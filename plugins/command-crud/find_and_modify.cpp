@@ -74,7 +74,7 @@ OwnedDocument result_of(const ModifyOutcome& outcome, bool remove) {
 
 Status find_and_modify(CommandContext& context, const CommandRequest& request,
                        DocumentBuilder& reply) {
-  MULTIFORA_TRY(check_writable(context, request.ns()));
+  MULTIFORA_TRY(check_writable(request.ns()));
   ModifyStatement statement;
   MULTIFORA_TRY(parse(request, statement));
   MULTIFORA_ASSIGN(auto retry, RetryableStatements::make(context, request, 1));

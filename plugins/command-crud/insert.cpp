@@ -12,7 +12,7 @@ Status insert(CommandContext& context, const CommandRequest& request, DocumentBu
   job.ordered = request.flag("ordered", true);
   job.bypass_validation = request.flag("bypassDocumentValidation", false);
   MULTIFORA_TRY(check_batch_size(job.documents.size()));
-  MULTIFORA_TRY(check_writable(context, job.ns));
+  MULTIFORA_TRY(check_writable(job.ns));
   MULTIFORA_ASSIGN(auto retry,
                    RetryableStatements::make(context, request, job.documents.size()));
   std::int32_t inserted = 0;

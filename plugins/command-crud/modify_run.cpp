@@ -43,8 +43,11 @@ class Modifier {
 
   Status compile() {
     const auto info = store_.info(statement_.ns);
+    if (info && info->is_view) return refuse_view(statement_.ns);
+    QueryArguments arguments = statement_.query;
+    arguments.allow_expr = !statement_.upsert;
     MULTIFORA_ASSIGN(query_, CompiledQuery::compile(QueryEnvironment::of(context_), info.get(),
-                                                    statement_.query));
+                                                    arguments));
     query_->request().needs_document = true;
     if (!statement_.multi) query_->request().limit = 1;
     if (statement_.update.missing()) return {};

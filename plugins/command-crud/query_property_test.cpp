@@ -55,7 +55,8 @@ class Generator {
   }
 
   std::string path() {
-    static const char* const kPaths[] = {"a", "a", "b", "b", "c", "a.x", "a.y", "b.x", "_id"};
+    static const char* const kPaths[] = {"a", "a", "b", "b", "c", "a.x", "a.y", "b.x", "_id",
+                                         "a.0", "a.1.x"};
     return pick(kPaths);
   }
   std::string condition(int depth = 1) {
@@ -102,6 +103,8 @@ const char* const kIndexes[] = {
     R"({"key":{"b":1,"c":1,"_id":1},"name":"bc"})",
     R"({"key":{"a.x":1,"a.y":1},"name":"ax"})",
     R"({"key":{"c":1},"name":"c","sparse":true})",
+    R"({"key":{"a.0":1},"name":"a0"})",
+    R"({"key":{"a.1.x":1,"b":1},"name":"a1x"})",
     R"({"key":{"b":1,"a":1},"name":"ba","partialFilterExpression":{"c":{"$gt":1}}})",
 };
 

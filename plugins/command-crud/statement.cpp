@@ -181,14 +181,14 @@ void RetryableStatements::append_to(DocumentBuilder& reply) const {
   for (const std::int32_t id : retried_) ids.append(id);
 }
 
-Status check_writable(CommandContext& context, const std::string& ns) {
+Status check_writable(const std::string& ns) {
   const Namespace parts = Namespace::split(ns);
-  MULTIFORA_TRY(check_collection_name(parts.collection));
-  const auto info = context.store().info(ns);
-  if (info && info->is_view)
-    return {ErrorCode::kCommandNotSupportedOnView,
-            "Namespace " + ns + " is a view, not a collection"};
-  return {};
+  return check_collection_name(parts.collection);
+}
+
+Status refuse_view(const std::string& ns) {
+  return {ErrorCode::kCommandNotSupportedOnView,
+          "Namespace " + ns + " is a view, not a collection"};
 }
 
 }  // namespace multifora::crud

@@ -59,7 +59,8 @@ class RetryableStatements {
   std::vector<std::int32_t> retried_;
 };
 
-// CommandNotSupportedOnView, InvalidNamespace.
-Status check_writable(CommandContext& context, const std::string& ns);
+// InvalidNamespace.
+Status check_writable(const std::string& ns);
+Status refuse_view(const std::string& ns);  // CommandNotSupportedOnView
 
 }  // namespace multifora::crud

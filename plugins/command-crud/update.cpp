@@ -115,7 +115,7 @@ Result<ModifyOutcome> run_one(CommandContext& context, ModifyStatement& statemen
 Status update(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   const std::vector<DocumentView> specs = request.documents("updates");
   MULTIFORA_TRY(check_batch_size(specs.size()));
-  MULTIFORA_TRY(check_writable(context, request.ns()));
+  MULTIFORA_TRY(check_writable(request.ns()));
   MULTIFORA_ASSIGN(auto retry, RetryableStatements::make(context, request, specs.size()));
   std::vector<ModifyStatement> statements(specs.size());
   for (std::size_t i = 0; i < specs.size(); ++i) {

@@ -316,6 +316,7 @@ std::optional<FieldBounds> leaf_bounds(const MatchNode& node, const BoundsContex
 }
 
 std::optional<FieldBounds> not_bounds(const MatchNode& child, const BoundsContext& context) {
+  if (context.positional) return std::nullopt;
   if (child.kind() == MatchKind::kExists) return one(Interval::point(Value::null()), false);
   if (child.kind() == MatchKind::kRegex || child.kind() == MatchKind::kType) return std::nullopt;
   const auto inner = leaf_bounds(child, context);

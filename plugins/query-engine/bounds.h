@@ -44,6 +44,9 @@ struct BoundsContext {
   const Collator* collator = nullptr;  // the index's
   bool collators_agree = true;         // with the query's: bounds on strings mean something
   bool multikey = false;               // the field met an array
+  // The path has array positions ("a.0") and is multikey: keys of arrays inside arrays are more than
+  // what the matcher looks at, so that no bounds are exact.
+  bool positional = false;
 };
 
 // Bounds on the values at `path` from `node`; nullopt: it says nothing about them that an index can

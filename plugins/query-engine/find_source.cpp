@@ -209,6 +209,7 @@ Result<OpenedPipeline> open_over(PipelineContext& context, const std::string& ns
   arguments.skip = part.skip;
   arguments.limit = part.limit < 0 ? 0 : part.limit;
   arguments.hint = hint;
+  arguments.missing_sorts_first = true;
   arguments.has_collator = true;
   arguments.collator = context.collator;
   arguments.allow_disk_use = context.allow_disk_use;

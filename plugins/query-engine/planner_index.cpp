@@ -14,6 +14,13 @@ struct KeyPart {
 
 std::string_view first_part(std::string_view path) { return path.substr(0, path.find('.')); }
 
+bool has_position(std::string_view path) {
+  const FieldPath parts(path);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (parts.index(i) >= 0) return true;
+  return false;
+}
+
 std::vector<KeyPart> key_parts(const IndexRef& ref, std::uint64_t multikey) {
   std::vector<KeyPart> parts;
   for (const Element& element : ref.index->spec().key_pattern.view()) {
@@ -79,12 +86,17 @@ class Examination {
 
   void choose_bounds(std::size_t field) {
     const KeyPart& part = parts_[field];
-    BoundsContext context{spec_.collator.get(), agree_, part.multikey};
+    BoundsContext context;
+    context.collator = spec_.collator.get();
+    context.collators_agree = agree_;
+    context.multikey = part.multikey;
+    context.positional = part.multikey && has_position(part.path);
     std::optional<FieldBounds> chosen;
     std::size_t chosen_from = 0;
     for (std::size_t i = 0; i < conjuncts_.size(); ++i) {
       auto bounds = bounds_on_path(*conjuncts_[i], part.path, context);
       if (!bounds) continue;
+      if (context.positional) bounds->exact = false;
       if (conjuncts_[i]->kind() == MatchKind::kExists) exists_fields_.push_back(field);
       if (bounds->is_all()) continue;
       if (!part.ordered && !usable_points(*bounds)) continue;

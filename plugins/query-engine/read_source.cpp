@@ -58,8 +58,10 @@ Result<std::unique_ptr<CompiledQuery>> CompiledQuery::compile(const QueryEnviron
   MatcherOptions options;
   options.collator = q.collator_.get();
   options.scope = &q.scope_;
+  options.allow_expr = given.allow_expr;
   MULTIFORA_ASSIGN_R(q.matcher_, Matcher::compile(q.arguments_.filter, options));
   MULTIFORA_ASSIGN_R(q.sort_, SortPattern::parse(q.arguments_.sort));
+  if (given.missing_sorts_first) q.sort_.put_missing_first();
   if (!given.projection.empty()) {
     MULTIFORA_ASSIGN_R(q.projection_,
                        Projection::parse(q.arguments_.projection, ProjectionKind::kFind,

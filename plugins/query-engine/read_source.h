@@ -34,6 +34,8 @@ struct QueryArguments {
   bool allow_disk_use = true;
   // Only used where it lets an index answer alone; otherwise rows keep their whole document.
   bool projection_only_if_covered = false;
+  bool missing_sorts_first = false;  // as aggregation sorts
+  bool allow_expr = true;
   // Instead of `collation`, where it was resolved already.
   bool has_collator = false;
   std::shared_ptr<const Collator> collator;

@@ -155,7 +155,7 @@ class KeyMaker {
 
 // The values where no path meets an array; false where one does.
 bool plain_values(DocumentView document, const std::vector<SortPattern::Part>& parts,
-                  ValueView* out) {
+                  const ValueView& missing, ValueView* out) {
   for (const SortPattern::Part& part : parts) {
     std::string_view path = part.path;
     DocumentView at = document;
@@ -165,7 +165,7 @@ bool plain_values(DocumentView document, const std::vector<SortPattern::Part>& p
       if (value.type() == BsonType::kArray) return false;
       const bool ends = dot == std::string_view::npos;
       if (ends || value.type() != BsonType::kObject) {
-        *out++ = ends && !value.missing() ? value : null_value();
+        *out++ = ends && !value.missing() ? value : missing;
         break;
       }
       at = value.as_document();
@@ -226,7 +226,7 @@ Status SortPattern::append_key(DocumentView document, const Collator* collator,
   ValueView plain[kSortFieldsMax];
   const ValueView* values = plain;
   KeyMaker maker(parts_, collator);
-  if (!plain_values(document, parts_, plain)) {
+  if (!plain_values(document, parts_, missing_first_ ? undefined_value() : null_value(), plain)) {
     MULTIFORA_TRY(maker.run(document));
     values = maker.least();
   }

@@ -26,6 +26,8 @@ class SortPattern {
   DocumentView spec() const { return spec_.view(); }
   // {$natural: 1 or -1}: 0 where it is not.
   int natural() const { return natural_; }
+  // As aggregation sorts: a missing field comes before null, where no path meets an array.
+  void put_missing_first() { missing_first_ = true; }
   // Appends the document's key. BadValue for parallel arrays.
   Status append_key(DocumentView document, const Collator* collator, KeyStringBuilder& out) const;
   int compare(DocumentView a, DocumentView b, const Collator* collator) const;
@@ -34,6 +36,7 @@ class SortPattern {
   OwnedDocument spec_;
   std::vector<Part> parts_;
   int natural_ = 0;
+  bool missing_first_ = false;
 };
 
 }  // namespace multifora

@@ -59,6 +59,7 @@ Status parse_sort(const StageRow&, const ValueView& spec, PipelineContext& conte
     MULTIFORA_TRY(check_field_path(e.name()));
   }
   MULTIFORA_ASSIGN(SortPattern pattern, SortPattern::parse(spec.as_document()));
+  pattern.put_missing_first();
   out.push_back(std::make_unique<SortStage>(context, std::move(pattern)));
   return {};
 }
