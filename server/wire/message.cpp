@@ -67,6 +67,8 @@ Status parse_sequence(Reader& reader, Message& out) {
   Reader inside(bytes);
   std::string_view name;
   if (!inside.text(&name)) return malformed("document sequence without a name");
+  if (!is_valid_utf8(name))
+    return {ErrorCode::kInvalidBSON, "name of a document sequence is not valid UTF-8"};
   for (const DocumentSequence& other : out.sequences)
     if (other.name == name)
       return {location_code(40431), "Duplicate document sequence: " + std::string(name)};

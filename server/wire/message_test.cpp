@@ -102,6 +102,7 @@ TEST_CASE("OP_MSG mistakes") {
   CHECK(parse_code(op_msg(0, body_section() + "\2")) == location_code(40432));
   CHECK(parse_code(op_msg(0, sequence("a", 1) + sequence("a", 1) + body_section())) ==
         location_code(40431));
+  CHECK(parse_code(op_msg(0, sequence("\xff", 1) + body_section())) == ErrorCode::kInvalidBSON);
   std::string damaged = op_msg(kChecksumPresent, body_section());
   damaged[30] ^= 1;
   CHECK(parse_code(damaged) == ErrorCode::kChecksumMismatch);
