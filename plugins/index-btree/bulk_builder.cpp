@@ -117,7 +117,7 @@ Status BtreeBulkBuilder::add(const IndexKeySet& keys, RecordId id) {
     entries_.push_back(entry);
     ++total_;
   }
-  const std::uint64_t used = arena_.capacity() + entries_.capacity() * sizeof(Entry);
+  const std::uint64_t used = arena_.size() + entries_.size() * sizeof(Entry);
   return used < memory_budget_bytes_ ? Status() : spill();
 }
 
@@ -180,6 +180,7 @@ Status BtreeBulkBuilder::merge(Sink& sink) {
 Result<IndexState> BtreeBulkBuilder::finish(
     const std::function<Status(std::uint64_t, std::uint64_t)>& progress) {
   Sink sink(pager_, index_, total_, progress);
+  MULTIFORA_TRY_R(progress(0, total_));
   MULTIFORA_TRY_R(merge(sink));
   BtreeState state;
   MULTIFORA_ASSIGN_R(state.root, sink.finish());

@@ -9,8 +9,10 @@ namespace {
 constexpr std::uint32_t kCapabilities = kIndexEquality | kIndexRange | kIndexOrder | kIndexCovered |
                                         kIndexCount | kIndexUnique;
 
-// Every pattern of directions only.
+// Every pattern of directions only. Not of documents that expire: without the kind that sees to it,
+// such an index must be refused, not made into one that keeps them.
 int claims(DocumentView spec) {
+  if (!spec["expireAfterSeconds"].missing()) return 0;
   for (const Element& field : spec["key"].as_document())
     if (!field->is_number() || field.name().find("$**") != std::string_view::npos) return 0;
   return 10;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import {after, before, describe, test} from 'node:test';
 
-import {Binary, Decimal128, Double, Int32, Long, MongoClient, ObjectId, Timestamp, UUID} from 'mongodb';
+import {Binary, Decimal128, Double, Int32, Long, MongoClient, ObjectId, Timestamp} from 'mongodb';
 
 import {Server} from './support/server.mjs';
 
@@ -134,15 +134,15 @@ describe('create, read, update, delete', () => {
   });
 
   test('a retryable write sent twice is done once', async () => {
-    // A session of its own: one of the driver's would be used again for other writes.
-    const lsid = {id: new UUID()};
-    const command = {insert: 'retry', documents: [{_id: 1}], txnNumber: Long.fromNumber(1), lsid};
-    const first = await db.command({...command});
-    const second = await db.command({...command});
+    // Never ended, so that the driver does not use it, and its numbers, again.
+    const session = client.startSession();
+    const command = (n) => ({insert: 'retry', documents: [{_id: 1}], txnNumber: Long.fromNumber(n)});
+    const first = await db.command(command(1007), {session});
+    const second = await db.command(command(1007), {session});
     assert.equal(first.n, 1);
     assert.equal(second.n, 1);
     assert.equal(await db.collection('retry').countDocuments({}), 1);
-    await assert.rejects(db.command({...command, txnNumber: Long.fromNumber(0)}), {code: 225});
+    await assert.rejects(db.command(command(1006), {session}), {code: 225});
   });
 });
 
