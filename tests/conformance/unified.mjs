@@ -46,7 +46,7 @@ function load(root) {
 }
 
 function giveUp(server, why) {
-  console.log(`${why}\n--- the server's last words\n${server.log.slice(-30).join('\n')}`);
+  console.log(`${why}\nits data stays in ${server.dbpath}\n--- the server's last words\n${server.log.slice(-30).join('\n')}`);
   server.process.kill('SIGKILL');
   process.exit(2);
 }
