@@ -62,6 +62,13 @@ Result<BatchLimits> batch_of(const CommandRequest& request) {
   return batch;
 }
 
+Status check_read_level(const CommandRequest& request) {
+  const ValueView level = request.document("readConcern")["level"];
+  if (level.type() != BsonType::kString || level.as_string() != "linearizable") return {};
+  return {ErrorCode::kInvalidOptions,
+          "$out and $merge cannot be used with a 'linearizable' read concern level"};
+}
+
 Status aggregate(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   if (request.flag("explain", false))
     return explain_aggregate(context, request, ExplainVerbosity::kQueryPlanner, reply);
@@ -72,6 +79,7 @@ Status aggregate(CommandContext& context, const CommandRequest& request, Documen
   const std::string ns = std::string(request.db()) + "." +
                          (collection.empty() ? "$cmd.aggregate" : std::string(collection));
   if (run->pipeline().writes()) {
+    MULTIFORA_TRY(check_read_level(request));
     MULTIFORA_TRY(status_of(run->next()));
     reply_empty_cursor(ns, reply);
     return run->detach();

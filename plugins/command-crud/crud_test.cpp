@@ -1,6 +1,10 @@
 // The commands through their handlers.
 #include "plugins/command-crud/crud_test_support.h"
 
+#include <atomic>
+#include <random>
+#include <thread>
+
 namespace multifora::crud {
 namespace {
 
@@ -170,6 +174,79 @@ TEST_CASE("a tailable cursor waits for new documents") {
   CHECK(to_extended_json(next.view()["cursor"].as_document()["nextBatch"]) == R"([{"_id":2}])");
   CHECK(db(R"({"find":"d","tailable":true,"sort":{"a":1}})") == "error 2");
   CHECK(db(R"({"find":"c","awaitData":true})") == "error 9");
+}
+
+// Runs one command with everything of its own but the store.
+Result<OwnedDocument> run_beside(Commands& db, std::string_view json) {
+  const auto command = from_extended_json(json);
+  if (!command) return fail(command.error());
+  ClientInfo client;
+  Interrupt interrupt(system_clock());
+  CommandContext context(db.host, db.store.get(), client, interrupt);
+  const CommandRequest request(command->view(), "db", {});
+  DocumentBuilder reply;
+  MULTIFORA_TRY_R(db.host.command(request.name())->run(context, request, reply));
+  return std::move(reply).finish();
+}
+
+TEST_CASE("scans give way to writers and see every document once") {
+  Commands db;
+  constexpr int kDocuments = 2000;
+  for (int i = 0; i < kDocuments; i += 500) {
+    std::string insert = R"({"insert":"c","documents":[)";
+    for (int k = i; k < i + 500; ++k)
+      insert += (k > i ? ",{" : "{") + std::string("\"_id\":") + std::to_string(k) + ",\"a\":" +
+                std::to_string(k % 7) + ",\"n\":0}";
+    CHECK(db(insert + "]}") == R"({"n":500})");
+  }
+  db.create_index("db.c", R"({"key":{"a":1},"name":"a_1"})");
+  std::atomic<int> wrong{0}, increments{0};
+  std::atomic<bool> done{false};
+  const auto write = [&](std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 150; ++i) {
+      const std::string a = std::to_string(random() % 7);
+      const auto reply = run_beside(
+          db, i % 10 == 0
+                  ? R"({"update":"c","updates":[{"q":{"a":)" + a +
+                        R"(},"u":{"$inc":{"n":1}},"multi":true}]})"
+                  : R"({"update":"c","updates":[{"q":{"_id":)" + std::to_string(random() % kDocuments) +
+                        R"(},"u":{"$inc":{"n":1},"$set":{"a":)" + a + "}}]}");
+      if (!reply) ++wrong;
+      else increments += reply->view()["nModified"].as_int32();
+    }
+  };
+  const auto read = [&] {
+    while (!done) {
+      const auto scan = run_beside(db, R"({"find":"c","filter":{"n":{"$gte":0}},"batchSize":5000,"projection":{"n":1}})");
+      const auto sorted = run_beside(db, R"({"find":"c","sort":{"a":1,"_id":1},"batchSize":5000})");
+      for (const auto& reply : {&scan, &sorted})
+        if (!*reply || (*reply)->view()["cursor"].as_document()["firstBatch"].as_document().count() !=
+                           kDocuments)
+          ++wrong;
+      const auto by_index = run_beside(db, R"({"find":"c","filter":{"a":{"$gte":2}},"batchSize":5000})");
+      if (!by_index) {
+        ++wrong;
+        continue;
+      }
+      for (const Element& one :
+           by_index->view()["cursor"].as_document()["firstBatch"].as_document())
+        if (one->as_document()["a"].as_int32() < 2) ++wrong;
+    }
+  };
+  std::vector<std::thread> readers, writers;
+  for (int i = 0; i < 2; ++i) readers.emplace_back(read);
+  for (int i = 0; i < 3; ++i) writers.emplace_back(write, i + 1);
+  for (std::thread& thread : writers) thread.join();
+  done = true;
+  for (std::thread& thread : readers) thread.join();
+  CHECK(wrong == 0);
+  const OwnedDocument all = *run_beside(db, R"({"find":"c","batchSize":5000})");
+  int total = 0;
+  for (const Element& one : all.view()["cursor"].as_document()["firstBatch"].as_document())
+    total += one->as_document()["n"].as_int32();
+  CHECK(total == increments);
+  CHECK(db.store->check().empty());
 }
 
 std::string stage_of(Commands& db, std::string_view find) {

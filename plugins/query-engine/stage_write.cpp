@@ -243,11 +243,18 @@ class MergeStage final : public WriteStage {
     return id ? Status() : std::move(id).error();
   }
 
+  // The insert fails as MongoDB's does, with keyPattern and keyValue.
+  Status fail_by_insert(CollectionWriter& writer, DocumentView document) {
+    Buffer with_id;
+    MULTIFORA_ASSIGN(const DocumentView complete, ensure_id(document, with_id));
+    MULTIFORA_TRY(status_of(writer.insert(complete)));
+    return {ErrorCode::kDuplicateKey, fmt::format("$merge failed: a document of the source matches one of {}",
+                                                  target_.ns())};
+  }
+
   Status update(CollectionWriter& writer, RecordId id, DocumentView document) {
     if (spec_.matched == MergeSpec::Matched::kKeep) return {};
-    if (spec_.matched == MergeSpec::Matched::kFail)
-      return {ErrorCode::kDuplicateKey, fmt::format("$merge failed: a document of the source matches one of {}",
-                                                    target_.ns())};
+    if (spec_.matched == MergeSpec::Matched::kFail) return fail_by_insert(writer, document);
     MULTIFORA_ASSIGN(const std::optional<DocumentView> stored, writer.view().find(id));
     if (!stored) return {};
     const OwnedDocument before(*stored);
