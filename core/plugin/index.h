@@ -74,8 +74,10 @@ struct IndexSpec {
   std::string name;
   OwnedDocument key_pattern;
   bool unique = false;
+  bool prepare_unique = false;  // new duplicates are refused, those that are there stay
   bool sparse = false;
   bool hidden = false;
+  bool refuses_duplicates() const { return unique || prepare_unique; }
 };
 
 // A walk over one state of an index. After a write to the live state, or when its lock was given up,
@@ -135,7 +137,7 @@ class Index {
 
   // Pages that inserting or removing `keys` may take from the stash.
   virtual std::size_t pages_needed(const IndexKeySet& keys) const = 0;
-  // Another record's id that already has one of `keys` (0: none). For unique indexes only.
+  // Another record's id that already has one of `keys` (0: none).
   virtual Result<RecordId> find_conflict(const IndexKeySet& keys, RecordId self) const = 0;
   // After pages_needed was ensured these fail only on a damaged page.
   virtual Status insert(const IndexKeySet& keys, RecordId id, PageStash& stash) = 0;

@@ -116,7 +116,7 @@ Status CollectionMutator::collect_insert(DocumentView document, bool check_uniqu
     Change& change = changes_.emplace_back();
     change.index = open.get();
     MULTIFORA_TRY(open->index->extract(document, change.added));
-    if (!check_unique || open->building || !open->index->spec().unique) continue;
+    if (!check_unique || open->building || !open->index->spec().refuses_duplicates()) continue;
     MULTIFORA_ASSIGN(const RecordId other, open->index->find_conflict(change.added, 0));
     if (other == 0) continue;
     for (const IndexKey& key : change.added.keys) {
@@ -184,7 +184,8 @@ Status CollectionMutator::update(RecordId id, DocumentView before, DocumentView 
   for (Change& change : changes_) {
     MULTIFORA_TRY(change.index->index->extract(before, change.removed));
     drop_common(change.added, change.removed);
-    if (!check_unique || change.index->building || !change.index->index->spec().unique) continue;
+    if (!check_unique || change.index->building ||
+        !change.index->index->spec().refuses_duplicates()) continue;
     for (const IndexKey& key : change.added.keys) {
       IndexKeySet one;
       one.keys.push_back(key);

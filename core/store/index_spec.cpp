@@ -253,11 +253,14 @@ const IndexKind* choose_kind(const PluginHost& host, DocumentView spec) {
   return best;
 }
 
-Status no_kind(DocumentView key) {
-  for (const Element& field : key)
+Status no_kind(DocumentView spec) {
+  for (const Element& field : spec["key"].as_document())
     if (field.type() == BsonType::kString)
       return cannot_create("Unknown index plugin '" + std::string(field->as_string()) +
                            "': no loaded plugin offers that kind of index");
+  if (!spec["expireAfterSeconds"].missing())
+    return cannot_create(
+        "no loaded plugin offers indexes with 'expireAfterSeconds'; load the plugin index-ttl");
   return cannot_create(
       "no loaded plugin offers an ordered index; load the plugin index-btree");
 }
@@ -326,7 +329,7 @@ Result<NormalizedIndexSpec> normalize_index_spec(const PluginHost& host, const C
   }
   NormalizedIndexSpec normalized;
   normalized.kind = choose_kind(host, general.view());
-  if (normalized.kind == nullptr) return fail(no_kind(key.as_document()));
+  if (normalized.kind == nullptr) return fail(no_kind(general.view()));
   if (spec["unique"].truthy() && (normalized.kind->capabilities & kIndexUnique) == 0)
     return fail(cannot_create("Index type '" + std::string(normalized.kind->name) +
                               "' does not support the unique option"));
@@ -381,6 +384,7 @@ Result<IndexSpec> make_index_spec(const PluginHost& host, const CollectionInfo& 
   made.name = spec["name"].as_string();
   made.key_pattern = OwnedDocument(spec["key"].as_document());
   made.unique = spec["unique"].truthy() || made.name == "_id_";
+  made.prepare_unique = spec["prepareUnique"].truthy();
   made.sparse = spec["sparse"].truthy();
   made.hidden = spec["hidden"].truthy();
   if (const ValueView collation = spec["collation"]; !collation.missing()) {

@@ -194,7 +194,7 @@ Status IndexBuild::finish_one(OpenIndex& open, IndexBulkBuilder& builder) {
       MULTIFORA_TRY(open.index->remove(write.keys, write.id, *stash));
       continue;
     }
-    if (open.index->spec().unique) {
+    if (open.index->spec().refuses_duplicates()) {
       MULTIFORA_ASSIGN(const RecordId other, open.index->find_conflict(write.keys, write.id));
       if (other != 0) return duplicate_key(*open.index, write.keys.keys.front());
     }

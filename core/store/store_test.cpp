@@ -207,6 +207,22 @@ TEST_CASE("indexes are built over what is there, kept in step, dropped, and reco
   env.check();
 }
 
+TEST_CASE("prepareUnique keeps the duplicates that are there and refuses new ones") {
+  Env env;
+  REQUIRE(env.open().ok());
+  REQUIRE(put(*env.store, "a.c", make_document(1, 5)).ok());
+  REQUIRE(put(*env.store, "a.c", make_document(2, 5)).ok());
+  DocumentBuilder spec;
+  spec.object("key").append("k", 1);
+  spec.append("name", "k_1").append("prepareUnique", true);
+  const OwnedDocument k_index = std::move(spec).finish();
+  Interrupt interrupt(system_clock());
+  REQUIRE(env.store->create_indexes("a.c", {k_index.view()}, interrupt));
+  CHECK(put(*env.store, "a.c", make_document(3, 5)).code() == ErrorCode::kDuplicateKey);
+  CHECK(put(*env.store, "a.c", make_document(4, 6)).ok());
+  env.check();
+}
+
 TEST_CASE("create, rename, drop") {
   Env env;
   REQUIRE(env.open().ok());
