@@ -90,8 +90,8 @@ Status PluginHost::load(const PluginEntry& entry, std::string_view file) {
   const std::string where = file.empty() ? "linked in" : std::string(file);
   if (std::strcmp(entry.abi_stamp, kPluginAbiStamp) != 0)
     return {ErrorCode::kUnsupportedFormat,
-            where + ": plugin built for '" + std::string(entry.abi_stamp) +
-                "', but this program is '" + kPluginAbiStamp +
+            where + ": plugin " + entry.name + " " + entry.version + " was built for '" +
+                std::string(entry.abi_stamp) + "', but this program is '" + kPluginAbiStamp +
                 "'; build the plugin with the same compiler and sources as the program"};
   for (const Loaded& other : impl_->loaded)
     if (other.name == entry.name)
@@ -105,7 +105,9 @@ Status PluginHost::load(const PluginEntry& entry, std::string_view file) {
 }
 
 Status PluginHost::load_shared(const std::string& path) {
-  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  // A bare name is a file like any other, not one to look for among the system's libraries.
+  const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
+  void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr)
     return {ErrorCode::kFileStreamFailed, "cannot load plugin " + path + ": " + dlerror()};
   using EntryFunction = const PluginEntry* (*)();

@@ -61,6 +61,8 @@ TEST_CASE("another ABI stamp is refused before the plugin's code runs") {
   PluginHost host;
   const Status status = host.load(kOldPlugin, "/x/old.so");
   CHECK(status.code() == ErrorCode::kUnsupportedFormat);
+  CHECK(contains(status.message(), "/x/old.so"));
+  CHECK(contains(status.message(), "codec-old 0.1"));
   CHECK(contains(status.message(), "multifora-abi-0;old"));
   CHECK(contains(status.message(), kPluginAbiStamp));
   CHECK(host.codecs().empty());
@@ -69,6 +71,8 @@ TEST_CASE("another ABI stamp is refused before the plugin's code runs") {
 TEST_CASE("a missing shared object names the file") {
   PluginHost host;
   CHECK(contains(host.load_shared("/no/such/plugin.so").message(), "/no/such/plugin.so"));
+  // Not searched for among the system's libraries, where this one would be found.
+  CHECK(contains(host.load_shared("libc.so.6").message(), "cannot load plugin libc.so.6"));
 }
 
 TEST_CASE("services are found by type") {

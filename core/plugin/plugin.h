@@ -21,8 +21,9 @@ inline constexpr const char* kPluginAbiStamp =
     "multifora-abi-1;page=" MULTIFORA_STRINGIFY(MULTIFORA_PAGE_SIZE) ";" __VERSION__;
 
 struct PluginEntry {
-  const char* abi_stamp;  // first, and of this type for ever
-  const char* name;       // the folder's name
+  // These three first, in this order, for ever: a refusal of another ABI names them.
+  const char* abi_stamp;
+  const char* name;  // the folder's name
   const char* version;
   Status (*register_plugin)(PluginHost& host);
 };
