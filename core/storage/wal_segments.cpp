@@ -30,9 +30,9 @@ Status resolve_codec(const FileHeader& header, const SegmentFiles::FindCodec& fi
   if (name == kNoCodecName) return {};
   segment.codec = find_codec ? find_codec(name) : nullptr;
   if (segment.codec) return {};
-  return Status(
-      ErrorCode::kUnsupportedFormat,
-      "the log was written with codec '" + std::string(name) + "', whose plugin is not loaded");
+  return Status(ErrorCode::kUnsupportedFormat,
+                "the log was written with codec '" + std::string(name) +
+                    "', which no loaded plugin offers; load plugin codec-" + std::string(name));
 }
 
 }  // namespace
