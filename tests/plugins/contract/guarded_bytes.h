@@ -1,5 +1,5 @@
-// Memory that ends where an unmapped page begins: reading or writing one byte behind it is a crash, in
-// every build. Before it stand bytes that must keep their value.
+// Memory that ends where an unmapped page begins: reading or writing one byte behind it is a crash,
+// in every build. Before it stand bytes that must keep their value.
 #pragma once
 
 #include <sys/mman.h>

@@ -7,7 +7,9 @@
 namespace multifora {
 namespace {
 
-std::size_t bound(std::size_t size) { return size; }
+std::size_t bound(std::size_t size) {
+  return size;
+}
 
 std::optional<std::size_t> compress(Bytes from, char* to, std::size_t capacity, int) {
   if (from.size() > capacity) return std::nullopt;
@@ -24,7 +26,9 @@ bool decompress(Bytes from, char* to, std::size_t size) {
 constexpr Codec kNull{
     .name = "null", .bound = bound, .compress = compress, .decompress = decompress};
 
-Status register_plugin(PluginHost& host) { return host.add_codec(&kNull); }
+Status register_plugin(PluginHost& host) {
+  return host.add_codec(&kNull);
+}
 
 }  // namespace
 }  // namespace multifora

@@ -1,5 +1,6 @@
-// The reference command: {referenceEcho: <anything>, value: <anything>, times: <number>} answers with
-// `value`, `times` times. One row, one handler; everything that the row says is the dispatcher's work.
+// The reference command: {referenceEcho: <anything>, value: <anything>, times: <number>} answers
+// with `value`, `times` times. One row, one handler; everything that the row says is the
+// dispatcher's work.
 #include "core/plugin/command.h"
 #include "core/plugin/plugin.h"
 

@@ -19,8 +19,13 @@ class PlainCursor final : public IndexCursor {
   }
   Status seek_reverse(Bytes key, RecordId id) override {
     Buffer from(key);
-    append_be(from, id);
-    return cursor_.seek_reverse(from);
+    if (id != ~RecordId{0}) {
+      append_be(from, id);
+      return cursor_.seek_reverse(from);
+    }
+    // Everything that starts with `key` is before its successor.
+    from = key_string_successor(key);
+    return from.empty() ? cursor_.seek_last() : cursor_.seek_reverse(from, true);
   }
   Status next() override { return cursor_.next(); }
   Status prev() override { return cursor_.prev(); }
@@ -168,11 +173,14 @@ std::unique_ptr<IndexBulkBuilder> PlainIndex::bulk_builder(std::uint64_t,
 }
 
 int claims(DocumentView spec) {
+  if (!spec["expireAfterSeconds"].missing()) return 0;
   for (const Element& field : spec["key"].as_document())
     if (!field->is_number()) return 0;
   return 5;
 }
-Result<OwnedDocument> normalize(const PluginHost&, DocumentView spec) { return OwnedDocument(spec); }
+Result<OwnedDocument> normalize(const PluginHost&, DocumentView spec) {
+  return OwnedDocument(spec);
+}
 Result<std::unique_ptr<Index>> open(const PluginHost&, Pager& pager, IndexSpec spec,
                                     const IndexState& state) {
   return std::make_unique<PlainIndex>(pager, std::move(spec), state);

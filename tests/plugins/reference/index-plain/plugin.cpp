@@ -6,7 +6,9 @@
 namespace multifora {
 namespace {
 
-Status register_plugin(PluginHost& host) { return host.add_index_kind(&kPlainIndex); }
+Status register_plugin(PluginHost& host) {
+  return host.add_index_kind(&kPlainIndex);
+}
 
 }  // namespace
 }  // namespace multifora
