@@ -193,9 +193,14 @@ int TreeEdit::run_of(std::uint32_t at, std::uint32_t index) const {
   return last ? kRunForced : -kRunForced;
 }
 
+// A split may reach every page of the path. Keys outside of the parent's bounds would put a separator
+// where it does not belong.
 Status TreeEdit::validate_ancestors() const {
   for (std::uint32_t d = 0; d + 1 < depth(); ++d)
     MULTIFORA_TRY(validate(steps_[d].id, steps_[d].page));
+  for (std::uint32_t d = 1; d < depth(); ++d)
+    if (!node::keys_within(steps_[d].page, steps_[d - 1].page, steps_[d - 1].slot))
+      return damaged(steps_[d].id, "has keys beyond its separators");
   return {};
 }
 

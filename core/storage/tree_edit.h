@@ -64,6 +64,8 @@ class TreeEdit {
     const char* page = nullptr;
     std::uint32_t left_slot = 0;  // of the pair, in the parent
     bool is_left = false;
+
+    std::uint32_t slot() const { return is_left ? left_slot : left_slot + 1; }
   };
   void rebalance();
   void drop_empty(std::uint32_t depth);

@@ -47,6 +47,11 @@ void append_pair(Items* items, const char* left, const char* right, const char* 
   item.prefix_size = static_cast<std::uint16_t>(shared.size());
 }
 
+// Damaged pages are left as they are.
+bool sound(const char* page, const char* parent, std::uint32_t slot) {
+  return node::validate(page).empty() && node::keys_within(page, parent, slot);
+}
+
 }  // namespace
 
 void TreeEdit::rebalance() {
@@ -89,6 +94,7 @@ bool TreeEdit::find_sibling(std::uint32_t at, bool left, Sibling* sibling) const
   if (left ? slot == 0 : slot + 1u >= node::header(parent).count) return false;
   node::Child child;
   if (!node::read_child(parent, left ? slot - 1 : slot + 1, &child)) return false;
+  if (child.page == steps_[at].id) return false;
   const Result<const char*> page = tree_access::read_node(pager_, child.page, depth() - 1 - at);
   if (!page) return false;
   *sibling = {child.page, *page, left ? slot - 1 : slot, left};
@@ -107,10 +113,13 @@ bool TreeEdit::join(std::uint32_t at) {
   const std::size_t own_used = node::used_bytes(own_[at]);
   const bool may_merge = own_used + used(siblings[0]) <= kMergedMax;
   if (!may_merge && own_used >= kVerySparse) return false;
-  if (!node::validate(own_[at]).empty() || !node::validate(own_[at - 1]).empty()) return false;
-  if (may_merge && node::validate(siblings[0].page).empty() && merge(at, siblings[0])) return true;
+  const char* parent = own_[at - 1];
+  if (!node::validate(parent).empty() || !sound(own_[at], parent, steps_[at - 1].slot)) return false;
+  if (may_merge && sound(siblings[0].page, parent, siblings[0].slot()) && merge(at, siblings[0]))
+    return true;
   const Sibling& fuller = siblings[count - 1];
-  if (own_used < kVerySparse && used(fuller) > kSparse && node::validate(fuller.page).empty())
+  if (own_used < kVerySparse && used(fuller) > kSparse &&
+      sound(fuller.page, parent, fuller.slot()))
     share(at, fuller);
   return false;
 }

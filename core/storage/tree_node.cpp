@@ -427,21 +427,42 @@ std::size_t common_bytes(const Item& a, const Item& b, std::size_t from) {
   return at;
 }
 
+Item item_at(const char* page, std::uint32_t index) {
+  Entry entry;
+  MULTIFORA_ASSERT(read_entry(page, index, &entry));
+  Item item;
+  const Bytes shared = index >= first_keyed(page) ? prefix(page) : Bytes("", 0);
+  item.prefix = shared.data();
+  item.prefix_size = static_cast<std::uint16_t>(shared.size());
+  item.body = entry.key;
+  item.key_size = static_cast<std::uint16_t>(entry.key_size);
+  item.body_size = static_cast<std::uint16_t>(entry.body_size);
+  item.overflow = entry.overflow;
+  return item;
+}
+
+namespace {
+
+bool in_order(const Item& a, const Item& b) {
+  const std::size_t common = common_bytes(a, b);
+  if (common == a.inline_size()) return true;
+  if (common == b.inline_size()) return false;
+  return static_cast<unsigned char>(part_at(a, common).front()) <
+         static_cast<unsigned char>(part_at(b, common).front());
+}
+
+}  // namespace
+
+bool keys_within(const char* page, const char* parent, std::uint32_t slot) {
+  const std::uint32_t count = header(page).count;
+  if (first_keyed(page) >= count) return true;
+  if (slot > 0 && !in_order(item_at(parent, slot), item_at(page, first_keyed(page)))) return false;
+  return slot + 1u >= header(parent).count ||
+         in_order(item_at(page, count - 1), item_at(parent, slot + 1));
+}
+
 void Items::append_page(const char* page) {
-  const Header& h = header(page);
-  const Bytes shared = prefix(page);
-  for (std::uint32_t i = 0; i < h.count; ++i) {
-    Entry entry;
-    MULTIFORA_ASSERT(count_ < kItemsMax && read_entry(page, i, &entry));
-    Item& item = items_[count_++];
-    const bool keyed = i >= first_keyed(page);
-    item.prefix = shared.data();
-    item.prefix_size = static_cast<std::uint16_t>(keyed ? shared.size() : 0);
-    item.body = entry.key;
-    item.key_size = static_cast<std::uint16_t>(entry.key_size);
-    item.body_size = static_cast<std::uint16_t>(entry.body_size);
-    item.overflow = entry.overflow;
-  }
+  for (std::uint32_t i = 0; i < header(page).count; ++i) append(item_at(page, i));
 }
 
 void Items::insert(std::uint32_t index, const Item& item) {

@@ -253,6 +253,11 @@ constexpr std::size_t page_bytes(std::size_t whole, std::size_t common, std::siz
   const std::size_t shared = prefix_for(common, keys);
   return kHeaderSize + whole + prefix_space(shared) - shared * keys;
 }
+// An entry of a page. Requires validate().
+Item item_at(const char* page, std::uint32_t index);
+// Whether the keys of `page` lie between those that stand around entry `slot` in `parent`, as far as
+// they are inline. Requires validate() of both.
+bool keys_within(const char* page, const char* parent, std::uint32_t slot);
 // Copies the first `size` bytes of the item's inline key.
 void copy_key(const Item& item, std::size_t size, char* to);
 // Bytes that the two inline keys have in common, at least `from`.

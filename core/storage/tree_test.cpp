@@ -484,26 +484,37 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: readers of a snapshot beside a writer") {
   check_all();
 }
 
+// A tree of three levels, some keys long, whose pages are then damaged.
+struct DamagedFixture : TreeFixture {
+  std::vector<PageId> pages;
+
+  void build(Random& random, int count) {
+    for (int i = 0; i < count; ++i)
+      model[random_bytes(random, i % 50 == 0 ? 1200 : 1 + random() % 40, 3)] = "value";
+    TreeBuilder builder(*pager, 3, 0.6);
+    for (const auto& [key, value] : model) must(builder.add(key, value));
+    root = must(builder.finish());
+    check_structure(root, &pages);
+  }
+  void damage(Random& random) {
+    const std::size_t at = 28 + random() % (random() % 2 == 0 ? 200 : kPageSize - 28);
+    pager->write(pages[random() % pages.size()])[at] = static_cast<char>(random());
+  }
+};
+
 TEST_CASE("tree: damaged pages are reported, never followed out of bounds") {
   const std::uint64_t seed = test_seed();
   CAPTURE(seed);
   Random random(seed);
   int reported = 0;
-  for (int round = 0; round < 60; ++round) {
-    TreeFixture f;
-    for (int i = 0; i < 1500; ++i)
-      f.insert(random_bytes(random, i % 50 == 0 ? 1200 : 1 + random() % 40, 3), "value");
-    std::vector<PageId> pages;
-    f.check_structure(f.root, &pages);
-    for (int i = 0; i < 12; ++i) {
-      const std::size_t at = 28 + random() % (random() % 2 == 0 ? 200 : kPageSize - 28);
-      f.pager->write(pages[random() % pages.size()])[at] = static_cast<char>(random());
-    }
+  for (int round = 0; round < 30; ++round) {
+    DamagedFixture f;
+    f.build(random, 3000);
+    for (int i = 0; i < 12; ++i) f.damage(random);
     std::vector<std::string> errors;
     must(f.tree().check(nullptr, &errors));
     if (!errors.empty()) ++reported;
-    PageStash stash(*f.pager);
-    for (int i = 0; i < 300; ++i) {
+    for (int i = 0; i < 100; ++i) {
       const std::string key = random_bytes(random, 1 + random() % 40, 3);
       Buffer value;
       TreeCursor cursor(*f.pager, f.root);
@@ -520,12 +531,44 @@ TEST_CASE("tree: damaged pages are reported, never followed out of bounds") {
     }
     if (!f.tree().stats()) ++reported;
   }
-  CHECK(reported > 60);
+  CHECK(reported > 30);
+}
+
+TEST_CASE("tree: changes of a damaged tree stay within its pages") {
+  const std::uint64_t seed = test_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  int reported = 0;
+  for (int round = 0; round < 30; ++round) {
+    DamagedFixture f;
+    f.build(random, 3000);
+    PageStash stash(*f.pager);
+    auto known = f.model.begin();
+    for (int step = 0; step < 1500; ++step) {
+      if (step % 100 == 0) f.damage(random);
+      const std::string key = random_bytes(random, 1 + random() % 40, 3);
+      must(stash.ensure(f.tree().pages_needed(key.size()) + 8));
+      if (step % 2 == 0) {
+        if (!f.tree().insert(key, std::string(random() % 60, 'v'), true, stash)) ++reported;
+      } else if (known != f.model.end()) {
+        must(stash.ensure(f.tree().pages_needed(known->first.size()) + 8));
+        if (!f.tree().remove((known++)->first, stash)) ++reported;
+      }
+    }
+  }
+  CHECK(reported > 30);
 }
 
 TEST_CASE("tree: a change that meets a damaged page changes nothing") {
   TreeFixture f;
-  for (std::uint64_t i = 0; i < 40'000; ++i) f.insert(typical_key(i), "12345678");
+  {
+    TreeBuilder builder(*f.pager, 3);
+    for (std::uint64_t i = 0; i < 40'000; ++i) {
+      must(builder.add(typical_key(i), "12345678"));
+      f.model[typical_key(i)] = "12345678";
+    }
+    f.root = must(builder.finish());
+  }
   REQUIRE(f.root.height == 3);
   std::vector<PageId> pages;
   f.check_structure(f.root, &pages);  // parents first: root, inner page, its leaves
