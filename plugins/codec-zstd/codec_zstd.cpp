@@ -40,6 +40,9 @@ std::optional<std::size_t> compress(Bytes from, char* to, std::size_t capacity, 
 }
 
 bool decompress(Bytes from, char* to, std::size_t size) {
+  // Exactly one frame: the library would take none, or several, for an answer too.
+  if (from.empty() || ZSTD_findFrameCompressedSize(from.data(), from.size()) != from.size())
+    return false;
   Decompressors::Owned context = decompressors().take();
   if (!context) context.reset(ZSTD_createDCtx());
   if (!context) return false;

@@ -211,7 +211,7 @@ TEST_CASE("scans give way to writers and see every document once") {
                   ? R"({"update":"c","updates":[{"q":{"a":)" + a +
                         R"(},"u":{"$inc":{"n":1}},"multi":true}]})"
                   : R"({"update":"c","updates":[{"q":{"_id":)" + std::to_string(random() % kDocuments) +
-                        R"(},"u":{"$inc":{"n":1},"$set":{"a":)" + a + "}}]}");
+                        R"(},"u":{"$inc":{"n":1},"$set":{"a":)" + a + "}}}]}");
       if (!reply) ++wrong;
       else increments += reply->view()["nModified"].as_int32();
     }
