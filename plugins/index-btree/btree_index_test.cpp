@@ -9,7 +9,10 @@
 #include "core/bson/builder.h"
 #include "core/bson/extended_json.h"
 #include "core/plugin/host.h"
+#include "core/plugin/plugin.h"
 #include "tests/support/fault_file_system.h"
+
+const multifora::PluginEntry* multifora_plugin_index_btree();
 
 namespace multifora {
 
@@ -178,6 +181,21 @@ TEST_CASE("a unique bulk build reports the clash, and a failing progress cancels
   REQUIRE(!state);
   CHECK(state.error().code() == ErrorCode::kDuplicateKey);
   CHECK(state.error().message().find("{ a: 1 }") != std::string::npos);
+}
+
+TEST_CASE("the kind claims patterns of directions, but not of documents that expire") {
+  PluginHost host;
+  REQUIRE(host.load(*multifora_plugin_index_btree(), "").ok());
+  const IndexKind* const kind = host.index_kind("btree");
+  REQUIRE(kind != nullptr);
+  const auto claims = [&](const char* json) {
+    const OwnedDocument spec = *from_extended_json(json);
+    return kind->claims(spec.view());
+  };
+  CHECK(claims(R"({"key":{"a":1,"b":-1}})") > 0);
+  CHECK(claims(R"({"key":{"a":"hashed"}})") == 0);
+  CHECK(claims(R"({"key":{"$**":1}})") == 0);
+  CHECK(claims(R"({"key":{"a":1},"expireAfterSeconds":60})") == 0);
 }
 
 }  // namespace

@@ -85,8 +85,10 @@ class Zstd:
 
     def __init__(self):
         self._lib = ctypes.CDLL(ctypes.util.find_library("zstd") or "libzstd.so.1")
-        for name in ("ZSTD_compress", "ZSTD_decompress", "ZSTD_compressBound"):
+        for name in ("ZSTD_compress", "ZSTD_decompress", "ZSTD_compressBound",
+                     "ZSTD_findFrameCompressedSize"):
             getattr(self._lib, name).restype = ctypes.c_size_t
+        self._lib.ZSTD_getFrameContentSize.restype = ctypes.c_ulonglong
 
     def compress(self, data):
         bound = self._lib.ZSTD_compressBound(ctypes.c_size_t(len(data)))
@@ -100,6 +102,19 @@ class Zstd:
         if got != size:
             raise ValueError("not zstd, or of another size")
         return out.raw
+
+
+    def frames(self, data):
+        """The contents of every whole frame that stands anywhere in `data`."""
+        magic = bytes.fromhex("28b52ffd")
+        at = data.find(magic)
+        while at >= 0:
+            rest = data[at:at + 1024 * 1024]
+            packed = self._lib.ZSTD_findFrameCompressedSize(rest, ctypes.c_size_t(len(rest)))
+            size = self._lib.ZSTD_getFrameContentSize(rest, ctypes.c_size_t(len(rest)))
+            if packed <= len(rest) and size < 2**30:
+                yield self.decompress(rest[:packed], size)
+            at = data.find(magic, at + 4)
 
 
 # ---------------------------------------------------------------- the wire

@@ -242,14 +242,19 @@ void Bench::check_walk(const Index& index, const IndexState& state, const Model&
 
 // A whole key, a prefix of one, or bytes that are no key.
 Buffer Bench::random_bound(const Model& expected) {
-  if (expected.empty() || random_.one_in(10)) return random_.binary();
+  if (expected.empty() || random_.one_in(10)) {
+    Buffer bytes = random_.binary();
+    while (bytes.ends_with('\0')) bytes.pop_back();
+    return bytes;
+  }
   auto at = expected.lower_bound({random_.binary(), 0});
   if (at == expected.end()) at = expected.begin();
   std::advance(at, random_.below(std::min<std::uint64_t>(
                        20, static_cast<std::uint64_t>(std::distance(at, expected.end())))));
   Buffer key = at->first.first;
   if (random_.one_in(3)) key.resize(random_.below(key.size() + 1));
-  if (random_.one_in(6)) key.push_back(static_cast<char>(random_.bits()));
+  // What comes after every key that starts so; a zero would not tell the key from its entries.
+  if (random_.one_in(6)) key.push_back(static_cast<char>(1 + random_.below(255)));
   return key;
 }
 
