@@ -96,7 +96,11 @@ class Examination {
     for (std::size_t i = 0; i < conjuncts_.size(); ++i) {
       auto bounds = bounds_on_path(*conjuncts_[i], part.path, context);
       if (!bounds) continue;
-      if (context.positional) bounds->exact = false;
+      if (context.positional) {
+        // {a: [{x: 1}]} matches {"a.0": null} (its element has no field "0"), but has no null key.
+        if (bounds->contains_null()) continue;
+        bounds->exact = false;
+      }
       if (conjuncts_[i]->kind() == MatchKind::kExists) exists_fields_.push_back(field);
       if (bounds->is_all()) continue;
       if (!part.ordered && !usable_points(*bounds)) continue;
