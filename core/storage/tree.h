@@ -6,7 +6,7 @@
 // once; separators in inner pages are cut to what separates; inner pages keep the number of entries
 // under each child, so that a count over a range is two descents. Keys longer than kInlineKeyMax
 // continue in overflow pages. The tree is copy-on-write along the path (no sibling links: a copied
-// leaf would have to copy its neighbours); a cursor keeps its path. Format: top of tree.cpp.
+// leaf would have to copy its neighbours); a cursor keeps its path. Format: top of tree_node.cpp.
 //
 // A TreeRoot is a small value kept by the owner. Reading through a captured root gives the state of
 // its snapshot. Threads: one writer at a time; readers of the live root share the owner's lock.
