@@ -98,7 +98,7 @@ Status Wal::Impl::adopt(wal::ScanResult& scanned, LogPosition from) {
   if (scanned.segments.empty()) {
     const std::uint64_t size = options.segment_bytes_min;
     MULTIFORA_ASSIGN(wal::SegmentPtr first,
-                     segment_files.make(scanned.end, size, wal::SegmentFiles::Fill::kZeros));
+                     segment_files.make(scanned.end, size, [] { return false; }));
     scanned.begin = scanned.end = first->first_block();
     scanned.segments.push_back(std::move(first));
   }

@@ -74,6 +74,7 @@ struct Wal::Impl {
   std::uint64_t spare_bytes() const;
   void add_spare(wal::SegmentPtr segment);
   wal::SegmentPtr next_segment();
+  bool in_hurry() const;
   void make_segment(Lock& lock);
   void maker_loop();
   Status recycle(LogPosition position);

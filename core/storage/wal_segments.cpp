@@ -98,12 +98,12 @@ Status SegmentFiles::remove_leftovers() {
   return files_.exists(making) ? files_.remove(making) : Status();
 }
 
-Status SegmentFiles::prepare(File& file, std::uint64_t size, Fill fill) const {
+Status SegmentFiles::prepare(File& file, std::uint64_t size, const Hurry& hurry) const {
   MULTIFORA_TRY(file.allocate(0, size));
   Buffer zeros(std::min(size, kFillStep), '\0');
   zeros.replace(0, sizeof header_, bytes_of(header_));
-  const std::uint64_t filled = fill == Fill::kZeros ? size : zeros.size();
-  for (std::uint64_t offset = 0; offset < filled; offset += kFillStep) {
+  for (std::uint64_t offset = 0; offset < size; offset += kFillStep) {
+    if (offset > 0 && hurry()) break;
     MULTIFORA_TRY(file.write(offset, Bytes(zeros).substr(0, size - offset)));
     MULTIFORA_TRY(file.sync());
     if (offset == 0) zeros.replace(0, sizeof header_, sizeof header_, '\0');
@@ -111,7 +111,7 @@ Status SegmentFiles::prepare(File& file, std::uint64_t size, Fill fill) const {
   return {};
 }
 
-Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size, Fill fill) {
+Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size, const Hurry& hurry) {
   const std::string making = path(kMakingName);
   auto segment = std::make_shared<Segment>();
   segment->path = path(segment_name(start));
@@ -119,7 +119,7 @@ Result<SegmentPtr> SegmentFiles::make(std::uint64_t start, std::uint64_t size, F
   segment->size = size;
   segment->codec = codec_;
   MULTIFORA_ASSIGN_R(segment->file, files_.open(making, OpenMode::kCreate));
-  Status status = prepare(*segment->file, size, fill);
+  Status status = prepare(*segment->file, size, hurry);
   if (status.ok()) status = files_.rename(making, segment->path);
   if (!status.ok()) {
     segment->file.reset();

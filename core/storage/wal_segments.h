@@ -67,11 +67,11 @@ class SegmentFiles {
   // Removes what a crash in the middle of make() left behind.
   Status remove_leftovers();
 
-  // A new segment, durable under its name. After a failure nothing is left of it. Zero-written,
-  // which makes every later sync cheaper, unless somebody waits for it: then it is allocated only,
-  // which is several times faster.
-  enum class Fill { kZeros, kAllocateOnly };
-  Result<SegmentPtr> make(std::uint64_t start, std::uint64_t size, Fill fill);
+  // A new segment, durable under its name. After a failure nothing is left of it. It is
+  // zero-written, which makes every later sync cheaper, as far as it gets before hurry() says
+  // that somebody waits for it; the rest is allocated only, which is several times faster.
+  using Hurry = std::function<bool()>;
+  Result<SegmentPtr> make(std::uint64_t start, std::uint64_t size, const Hurry& hurry);
   // May this segment be recycled, or must it be removed?
   bool recyclable(const Segment& segment) const;
   // Gives a segment that is no longer needed a new place in the stream. A failure to sync the
@@ -82,7 +82,7 @@ class SegmentFiles {
  private:
   std::string path(std::string_view name) const { return directory_ + "/" + std::string(name); }
   Result<SegmentPtr> load_one(std::uint64_t start, const FindCodec& find_codec) const;
-  Status prepare(File& file, std::uint64_t size, Fill fill) const;
+  Status prepare(File& file, std::uint64_t size, const Hurry& hurry) const;
 
   FileSystem& files_;
   const std::string directory_;

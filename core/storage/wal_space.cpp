@@ -106,6 +106,11 @@ void Wal::Impl::maker_loop() {
   }
 }
 
+bool Wal::Impl::in_hurry() const {
+  std::lock_guard lock(mutex);
+  return shortage > 0 || stopping;
+}
+
 void Wal::Impl::make_segment(Lock& lock) {
   lock.unlock();
   std::lock_guard files_lock(files_mutex);
@@ -113,10 +118,8 @@ void Wal::Impl::make_segment(Lock& lock) {
   if (!segment_wanted()) return;  // recycling was faster
   const std::uint64_t start = segments.back()->end();
   const std::uint64_t size = next_segment_size();
-  using Fill = wal::SegmentFiles::Fill;
-  const Fill fill = shortage > 0 ? Fill::kAllocateOnly : Fill::kZeros;
   lock.unlock();
-  auto made = segment_files.make(start, size, fill);
+  auto made = segment_files.make(start, size, [this] { return in_hurry(); });
   lock.lock();
   if (made) {
     add_spare(std::move(*made));

@@ -2,6 +2,7 @@
 #include "plugins/command-crud/crud_test_support.h"
 
 #include <atomic>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -200,7 +201,13 @@ TEST_CASE("scans give way to writers and see every document once") {
     CHECK(db(insert + "]}") == R"({"n":500})");
   }
   db.create_index("db.c", R"({"key":{"a":1},"name":"a_1"})");
-  std::atomic<int> wrong{0}, increments{0};
+  std::atomic<int> increments{0};
+  std::mutex mutex;
+  std::vector<std::string> wrong;
+  const auto complain = [&](std::string what) {
+    std::lock_guard lock(mutex);
+    wrong.push_back(std::move(what));
+  };
   std::atomic<bool> done{false};
   const auto write = [&](std::uint64_t seed) {
     std::mt19937_64 random(seed);
@@ -212,7 +219,7 @@ TEST_CASE("scans give way to writers and see every document once") {
                         R"(},"u":{"$inc":{"n":1}},"multi":true}]})"
                   : R"({"update":"c","updates":[{"q":{"_id":)" + std::to_string(random() % kDocuments) +
                         R"(},"u":{"$inc":{"n":1},"$set":{"a":)" + a + "}}}]}");
-      if (!reply) ++wrong;
+      if (!reply) complain(reply.error().message());
       else increments += reply->view()["nModified"].as_int32();
     }
   };
@@ -220,18 +227,25 @@ TEST_CASE("scans give way to writers and see every document once") {
     while (!done) {
       const auto scan = run_beside(db, R"({"find":"c","filter":{"n":{"$gte":0}},"batchSize":5000,"projection":{"n":1}})");
       const auto sorted = run_beside(db, R"({"find":"c","sort":{"a":1,"_id":1},"batchSize":5000})");
-      for (const auto& reply : {&scan, &sorted})
-        if (!*reply || (*reply)->view()["cursor"].as_document()["firstBatch"].as_document().count() !=
-                           kDocuments)
-          ++wrong;
+      for (const auto& reply : {&scan, &sorted}) {
+        if (!*reply) {
+          complain(reply->error().message());
+          continue;
+        }
+        const auto n =
+            (*reply)->view()["cursor"].as_document()["firstBatch"].as_document().count();
+        if (n != kDocuments)
+          complain((reply == &scan ? "scan " : "sorted ") + std::to_string(n));
+      }
       const auto by_index = run_beside(db, R"({"find":"c","filter":{"a":{"$gte":2}},"batchSize":5000})");
       if (!by_index) {
-        ++wrong;
+        complain(by_index.error().message());
         continue;
       }
       for (const Element& one :
            by_index->view()["cursor"].as_document()["firstBatch"].as_document())
-        if (one->as_document()["a"].as_int32() < 2) ++wrong;
+        if (one->as_document()["a"].as_int32() < 2)
+          complain("by index: " + to_extended_json(one->as_document()));
     }
   };
   std::vector<std::thread> readers, writers;
@@ -240,7 +254,8 @@ TEST_CASE("scans give way to writers and see every document once") {
   for (std::thread& thread : writers) thread.join();
   done = true;
   for (std::thread& thread : readers) thread.join();
-  CHECK(wrong == 0);
+  for (std::size_t i = 0; i < wrong.size() && i < 5; ++i) MESSAGE(wrong[i]);
+  CHECK(wrong.empty());
   const OwnedDocument all = *run_beside(db, R"({"find":"c","batchSize":5000})");
   int total = 0;
   for (const Element& one : all.view()["cursor"].as_document()["firstBatch"].as_document())
