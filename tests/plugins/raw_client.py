@@ -17,8 +17,9 @@ def _element(name, value):
     if isinstance(value, bool):
         return field(0x08, b"\1" if value else b"\0")
     if isinstance(value, int):
-        small = -2**31 <= value < 2**31
-        return field(0x10, struct.pack("<i", value)) if small else field(0x12, struct.pack("<q", value))
+        if -2**31 <= value < 2**31:
+            return field(0x10, struct.pack("<i", value))
+        return field(0x12, struct.pack("<q", value))
     if isinstance(value, float):
         return field(0x01, struct.pack("<d", value))
     if isinstance(value, str):
@@ -93,12 +94,14 @@ class Zstd:
     def compress(self, data):
         bound = self._lib.ZSTD_compressBound(ctypes.c_size_t(len(data)))
         out = ctypes.create_string_buffer(bound)
-        size = self._lib.ZSTD_compress(out, ctypes.c_size_t(bound), data, ctypes.c_size_t(len(data)), 3)
+        size = self._lib.ZSTD_compress(out, ctypes.c_size_t(bound), data,
+                                       ctypes.c_size_t(len(data)), 3)
         return out.raw[:size]
 
     def decompress(self, data, size):
         out = ctypes.create_string_buffer(size)
-        got = self._lib.ZSTD_decompress(out, ctypes.c_size_t(size), data, ctypes.c_size_t(len(data)))
+        got = self._lib.ZSTD_decompress(out, ctypes.c_size_t(size), data,
+                                        ctypes.c_size_t(len(data)))
         if got != size:
             raise ValueError("not zstd, or of another size")
         return out.raw

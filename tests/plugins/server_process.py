@@ -64,7 +64,8 @@ class Server:
         self.client.close()
         self._process.send_signal(signal.SIGTERM)
         self._process.communicate(timeout=START_SECONDS)
-        check(self._process.returncode == 0, f"a clean stop exits 0, not {self._process.returncode}")
+        code = self._process.returncode
+        check(code == 0, f"a clean stop exits 0, not {code}")
 
     def kill(self):
         self.client.close()
@@ -82,7 +83,7 @@ def refused(binary, work, dbpath, **settings):
 
 
 def files(dbpath):
-    """Hash of every file of a database. The lock holds the process id of its last owner: left out."""
+    """Hash of every file of a database but the lock, which holds its last owner's process id."""
     return {str(f.relative_to(dbpath)): hashlib.sha256(f.read_bytes()).hexdigest()
             for f in sorted(dbpath.rglob("*")) if f.is_file() and f.name != "lock"}
 
