@@ -47,6 +47,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-restrict -Wno-maybe-uninitialized -Wno-stringop-overflow
                       -Wno-stringop-overread -Wno-array-bounds -Wno-free-nonheap-object)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # libstdc++ 12's own std::stable_sort uses a function that it marks as deprecated.
+  add_compile_options(-Wno-deprecated-declarations)
+endif()
 if(MULTIFORA_SANITIZE)
   add_compile_options(-fsanitize=${MULTIFORA_SANITIZE} -fno-omit-frame-pointer
                       -fno-sanitize-recover=all)

@@ -178,7 +178,7 @@ const CommandRow kDistinct{
     .help = "the different values of a field",
     .privilege = "find",
     .lock = LockIntent::kRead,
-    .flags = kAllowedInTransaction | kAcceptsReadConcern | kCollectionName | kAllowedInStrictApi,
+    .flags = kAllowedInTransaction | kAcceptsReadConcern | kCollectionName,
     .options =
         {
             {"key", kOptString, kRequired},

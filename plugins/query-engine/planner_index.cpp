@@ -36,10 +36,9 @@ std::vector<KeyPart> key_parts(const IndexRef& ref, std::uint64_t multikey) {
 
 class Examination {
  public:
-  Examination(const CollectionView& view, const IndexRef& ref, const Conjuncts& conjuncts,
+  Examination(const IndexRef& ref, const Conjuncts& conjuncts,
               const PlanRequest& request, bool forced)
-      : view_(view),
-        ref_(ref),
+      : ref_(ref),
         spec_(ref.index->spec()),
         conjuncts_(conjuncts),
         request_(request),
@@ -248,7 +247,6 @@ class Examination {
     return {};
   }
 
-  const CollectionView& view_;
   const IndexRef& ref_;
   const IndexSpec& spec_;
   const Conjuncts& conjuncts_;
@@ -272,10 +270,10 @@ void append_conjuncts(const MatchNode& node, Conjuncts& out) {
   for (const MatchNode::Ptr& child : node.children()) append_conjuncts(*child, out);
 }
 
-Result<std::optional<IndexChoice>> examine_index(const CollectionView& view, const IndexRef& ref,
+Result<std::optional<IndexChoice>> examine_index(const CollectionView&, const IndexRef& ref,
                                                  const Conjuncts& conjuncts,
                                                  const PlanRequest& request, bool forced) {
-  return Examination(view, ref, conjuncts, request, forced).run();
+  return Examination(ref, conjuncts, request, forced).run();
 }
 
 }  // namespace multifora::planner
