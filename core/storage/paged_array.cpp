@@ -1,6 +1,6 @@
-// An array page: PageHeader (32), then kFanOut entries of 8 bytes: in a page of height 1 the values,
-// above that the pages below, 0 for none. Entry i of a page of height h covers kFanOut^(h - 1)
-// indexes. A page without entries is not kept.
+// An array page: PageHeader (32), then kFanOut entries of 8 bytes: in a page of height 1 the
+// values, above that the pages below, 0 for none. Entry i of a page of height h covers kFanOut^(h -
+// 1) indexes. A page without entries is not kept.
 #include "core/storage/paged_array.h"
 
 #include <algorithm>
@@ -15,8 +15,8 @@ namespace {
 constexpr std::uint64_t kFanOut = PagedArray::kFanOut;
 constexpr std::uint32_t kHeightMax = PagedArray::kHeightMax;
 
-// Indexes under an entry of a page of height h + 1: kFanOut ^ h. The last may not fit 64 bits and is
-// never asked for.
+// Indexes under an entry of a page of height h + 1: kFanOut ^ h. The last may not fit 64 bits and
+// is never asked for.
 constexpr auto kSpans = [] {
   std::array<std::uint64_t, kHeightMax> spans{};
   std::uint64_t span = 1;
@@ -105,7 +105,7 @@ Result<std::uint64_t> PagedArray::get(const ArrayRoot& root, std::uint64_t index
   return value;
 }
 
-// --- changes --------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 // Reads the pages that exist on the way, so that nothing fails later.
 Status PagedArray::find_path(const ArrayRoot& root, std::uint64_t index, Path* path) const {
@@ -182,7 +182,7 @@ void PagedArray::erase(ArrayRoot& root, Path& path, PageStash& stash) {
   set_entry(parent, path.at[stays], 0);
 }
 
-// --- walking --------------------------------------------------------------------------------------
+// --- walking -------------------------------------------------------------------------------------
 
 // The first entry at or after (before) `from` under a page; all numbers relative to the page.
 Result<bool> PagedArray::find(PageId id, std::uint32_t height, std::uint64_t from, bool backward,
@@ -226,8 +226,8 @@ Result<bool> PagedArray::Cursor::seek(std::uint64_t from) {
     from = kSpans[root_.height] - 1;
   }
   const char* leaf = nullptr;
-  MULTIFORA_ASSIGN_R(const bool found, array_->find(root_.page, root_.height, from, backward_,
-                                                    &index_, &leaf));
+  MULTIFORA_ASSIGN_R(const bool found,
+                     array_->find(root_.page, root_.height, from, backward_, &index_, &leaf));
   if (!found) return false;
   leaf_ = leaf;
   leaf_first_ = index_ - index_ % kFanOut;

@@ -1,5 +1,5 @@
-// A sparse array of 8-byte entries over pages: RecordId -> RecordLocation. Zero entries cost nothing
-// where a whole page of them is zero.
+// A sparse array of 8-byte entries over pages: RecordId -> RecordLocation. Zero entries cost
+// nothing where a whole page of them is zero.
 //
 // A radix tree of kArray pages, fan-out (kPageSize - 32) / 8 per level; the root grows upwards. The
 // root's value type is small and kept by the owner (persisted in its catalog entry). Reading a
@@ -65,11 +65,11 @@ class PagedArray {
     std::uint64_t value_ = 0;
   };
 
-  // Retires every page (drop of the owner). `per_entry` sees each non-zero entry. The array is empty
-  // after a failure (a damaged page) too; the pages under that one are lost to the file.
+  // Retires every page (drop of the owner). `per_entry` sees each non-zero entry. The array is
+  // empty after a failure (a damaged page) too; the pages under that one are lost to the file.
   Status clear(ArrayRoot& root, const std::function<void(std::uint64_t, std::uint64_t)>& per_entry);
-  // Reports every page of the structure, for Pager's check, and every entry; verifies structure: the
-  // first page that is not what it should be ends the walk with DataCorruptionDetected.
+  // Reports every page of the structure, for Pager's check, and every entry; verifies structure:
+  // the first page that is not what it should be ends the walk with DataCorruptionDetected.
   Status walk(const ArrayRoot& root, const std::function<void(PageId)>& page,
               const std::function<void(std::uint64_t, std::uint64_t)>& entry) const;
 

@@ -55,7 +55,8 @@ struct ArrayFixture : PagerFixture {
   void check_all() {
     check(root, model);
     std::vector<PageId> pages;
-    must(array().walk(root, [&](PageId id) { pages.push_back(id); }, nullptr));
+    must(array().walk(
+        root, [&](PageId id) { pages.push_back(id); }, nullptr));
     check_space(pages);
   }
 
@@ -101,9 +102,10 @@ TEST_CASE_FIXTURE(ArrayFixture, "paged_array: random changes agree with a map") 
   std::vector<Captured> snapshots;
   for (int step = 0; step < 6000; ++step) {
     const std::uint64_t spread = std::uint64_t{1} << (random() % 64);
-    const std::uint64_t index = random() % 4 == 0 && !model.empty()
-                                    ? model.lower_bound(random() % (model.rbegin()->first + 1))->first
-                                    : random() % spread;
+    const std::uint64_t index =
+        random() % 4 == 0 && !model.empty()
+            ? model.lower_bound(random() % (model.rbegin()->first + 1))->first
+            : random() % spread;
     set(index, random() % 3 == 0 ? 0 : random() | 1);
     REQUIRE(must(array().get(root, index)) == (model.contains(index) ? model[index] : 0));
     const std::uint64_t probe = random() % spread;
@@ -129,9 +131,8 @@ TEST_CASE_FIXTURE(ArrayFixture, "paged_array: random changes agree with a map") 
   reopen();
   check_all();
   Model cleared;
-  must(array().clear(root, [&](std::uint64_t index, std::uint64_t value) {
-    cleared[index] = value;
-  }));
+  must(array().clear(root,
+                     [&](std::uint64_t index, std::uint64_t value) { cleared[index] = value; }));
   CHECK(cleared == model);
   CHECK(root.height == 0);
   check_space({});
@@ -147,7 +148,8 @@ TEST_CASE_FIXTURE(ArrayFixture, "paged_array: records that died long ago cost no
     if (id > kAlive) must(array().set(root, id - kAlive, 0, exact));
     if (id % 50'000 != 0) continue;
     std::uint64_t pages = 0;
-    must(array().walk(root, [&](PageId) { ++pages; }, nullptr));
+    must(array().walk(
+        root, [&](PageId) { ++pages; }, nullptr));
     pages_max = std::max(pages_max, pages);
   }
   CHECK(pages_max <= kAlive / PagedArray::kFanOut + 6);
@@ -179,7 +181,8 @@ TEST_CASE_FIXTURE(ArrayFixture, "paged_array: ahead() shows what next() will giv
 TEST_CASE_FIXTURE(ArrayFixture, "paged_array: a damaged page is reported") {
   for (std::uint64_t i = 0; i < 5000; ++i) set(i, i + 1);
   PageId leaf = kNoPage;
-  must(array().walk(root, [&](PageId id) { leaf = id; }, nullptr));
+  must(array().walk(
+      root, [&](PageId id) { leaf = id; }, nullptr));
   pager->write(leaf)[offsetof(PageHeader, kind)] = 99;
   CHECK(array().get(root, 4999).error().code() == ErrorCode::kDataCorruptionDetected);
   PageStash pages(*pager);

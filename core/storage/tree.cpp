@@ -1,9 +1,9 @@
 // The tree as its users see it. Pages: tree_node.cpp; long keys: tree_overflow.h; changes:
 // tree_edit.cpp and tree_join.cpp.
 //
-// A tree of height h has inner pages of the levels h - 1 .. 1 and leaves of level 0. All entries are
-// in leaves. Separators: see invariant 4 in tree_node.cpp; they are as short as the two leaves that
-// they were made for allow, or longer where other cuts would have been lopsided.
+// A tree of height h has inner pages of the levels h - 1 .. 1 and leaves of level 0. All entries
+// are in leaves. Separators: see invariant 4 in tree_node.cpp; they are as short as the two leaves
+// that they were made for allow, or longer where other cuts would have been lopsided.
 #include "core/storage/tree.h"
 
 #include <array>
@@ -31,8 +31,7 @@ std::size_t Tree::pages_needed(std::size_t key_size) const {
     if (const Result<const char*> page = pager_.read(root_->page))
       separator_size = std::max<std::size_t>(key_size, node::header(*page).key_size_max);
   }
-  return 2 * root_->height + 1 + overflow::pages_of(key_size) +
-         overflow::pages_of(separator_size);
+  return 2 * root_->height + 1 + overflow::pages_of(key_size) + overflow::pages_of(separator_size);
 }
 
 Result<TreeInsert> Tree::insert(Bytes key, Bytes value, bool replace, PageStash& stash) {
@@ -91,7 +90,7 @@ Result<std::uint64_t> Tree::rank(Bytes key) const {
   return rank;
 }
 
-// --- clear ----------------------------------------------------------------------------------------
+// --- clear ---------------------------------------------------------------------------------------
 
 namespace {
 

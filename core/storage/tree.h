@@ -44,12 +44,12 @@ class Tree {
   Tree(Pager& pager, TreeRoot* root, std::uint32_t owner);
 
   // --- writes -----------------------------------------------------------------------------------
-  // Pages that one insert or remove with a key of this size may take from the stash, at worst. Grows
-  // with the longest key that the tree has ever had: a separator may be as long.
+  // Pages that one insert or remove with a key of this size may take from the stash, at worst.
+  // Grows with the longest key that the tree has ever had: a separator may be as long.
   std::size_t pages_needed(std::size_t key_size) const;
   // Requires stash.ensure(pages_needed(key.size())) and value.size() <= kTreeValueSizeMax. Only
-  // kExists (replace = false and the key is there), too large a key or value (BadValue) or a damaged
-  // page (DataCorruptionDetected, before anything changed) leave no change.
+  // kExists (replace = false and the key is there), too large a key or value (BadValue) or a
+  // damaged page (DataCorruptionDetected, before anything changed) leave no change.
   Result<TreeInsert> insert(Bytes key, Bytes value, bool replace, PageStash& stash);
   // False where there is no such key.
   Result<bool> remove(Bytes key, PageStash& stash);
@@ -102,7 +102,7 @@ class TreeCursor {
 
   bool valid() const { return valid_; }
   // The current key and value; alive until the cursor moves or the state's lock/snapshot ends.
-  Bytes key() const;    // whole key, reassembled (prefix, overflow) in the cursor's buffer if need be
+  Bytes key() const;  // whole key, reassembled (prefix, overflow) in the cursor's buffer if need be
   Bytes value() const;  // points into the page
   // Compares the current key with `other` without reassembling where possible.
   int compare_key(Bytes other) const;
@@ -110,7 +110,8 @@ class TreeCursor {
   // Requires count <= 16 and a key at least that long.
   Bytes key_suffix(std::size_t count) const;
 
-  // A damaged page met by key() or compare_key(), which cannot say so; the next move reports it too.
+  // A damaged page met by key() or compare_key(), which cannot say so; the next move reports it
+  // too.
   const Status& status() const { return status_; }
 
  private:
@@ -164,8 +165,8 @@ class TreeBuilder {
   // BadValue where key <= the last one or a size is out of bounds; OutOfDiskSpace. After a failure
   // the builder can only be destroyed.
   Status add(Bytes key, Bytes value);
-  // Completes the last pages and makes all of them ordinary pages of the current state: call it under
-  // the commit gate, together with the change that refers to the root. Once.
+  // Completes the last pages and makes all of them ordinary pages of the current state: call it
+  // under the commit gate, together with the change that refers to the root. Once.
   Result<TreeRoot> finish();
 
  private:

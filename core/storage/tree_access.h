@@ -25,7 +25,9 @@ inline Result<const char*> read_node(const Pager& pager, PageId id, std::uint32_
 
 // Asks the processor for what a search of the page touches first: header, prefix, heads and most
 // slots. The entry itself is one more miss, as only the search finds out which.
-inline void prefetch_search(const Pager& pager, PageId id) { pager.prefetch(id, 0, 768); }
+inline void prefetch_search(const Pager& pager, PageId id) {
+  pager.prefetch(id, 0, 768);
+}
 
 // Compares the rest of long keys; the first failure is kept in `status`.
 class ChainComparer {
@@ -49,6 +51,8 @@ struct Step {
 Result<node::Found> descend(const Pager& pager, const TreeRoot& root, Bytes key, Step* steps);
 
 // std::string_view's null is not welcome in memcmp.
-inline Bytes not_null(Bytes key) { return key.data() == nullptr ? Bytes("", 0) : key; }
+inline Bytes not_null(Bytes key) {
+  return key.data() == nullptr ? Bytes("", 0) : key;
+}
 
 }  // namespace multifora::tree_access

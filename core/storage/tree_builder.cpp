@@ -54,9 +54,9 @@ struct Level {
   explicit Level(std::uint32_t number) : inner(number > 0), items(number > 0) {}
 
   std::size_t whole_size(const node::Item& item, bool first) const {
-    return node::kSlotSize +
-           (first && inner ? item.rest_bytes() - (item.overflow ? node::kReferenceSize : 0)
-                           : item.body_size);
+    return node::kSlotSize + (first && inner
+                                  ? item.rest_bytes() - (item.overflow ? node::kReferenceSize : 0)
+                                  : item.body_size);
   }
   // The open page's size with this item.
   std::size_t size_with(const node::Item& item) const {
@@ -253,6 +253,8 @@ TreeBuilder::~TreeBuilder() = default;
 Status TreeBuilder::add(Bytes key, Bytes value) {
   return impl_->add(tree_access::not_null(key), tree_access::not_null(value));
 }
-Result<TreeRoot> TreeBuilder::finish() { return impl_->finish(); }
+Result<TreeRoot> TreeBuilder::finish() {
+  return impl_->finish();
+}
 
 }  // namespace multifora

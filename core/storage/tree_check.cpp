@@ -28,8 +28,7 @@ class Checker {
     }
     if (root.height > kTreeHeightMax)
       return error(root.page, "is the root of a tree of impossible height");
-    const std::uint64_t count =
-        check_page(root.page, root.height - 1, std::nullopt, std::nullopt);
+    const std::uint64_t count = check_page(root.page, root.height - 1, std::nullopt, std::nullopt);
     if (count != root.count)
       error(root.page, "is the root of " + std::to_string(count) + " entries where " +
                            std::to_string(root.count) + " are recorded");
@@ -149,7 +148,8 @@ Status add_stats(const Pager& pager, PageId id, std::uint32_t level, Tree::Stats
       stats->used_bytes += size - std::min(size, node::kInlineKeyMax);
     }
     if (level == 0) continue;
-    if (entry.value_size != node::kChildSize) return tree_access::damaged(id, "has a damaged entry");
+    if (entry.value_size != node::kChildSize)
+      return tree_access::damaged(id, "has a damaged entry");
     MULTIFORA_TRY(add_stats(pager, node::load_child(entry.value).page, level - 1, stats));
   }
   return {};
@@ -157,7 +157,8 @@ Status add_stats(const Pager& pager, PageId id, std::uint32_t level, Tree::Stats
 
 }  // namespace
 
-Status Tree::check(const std::function<void(PageId)>& page, std::vector<std::string>* errors) const {
+Status Tree::check(const std::function<void(PageId)>& page,
+                   std::vector<std::string>* errors) const {
   Checker(pager_, page, errors).check(*root_);
   return {};
 }
@@ -166,8 +167,7 @@ Result<Tree::Stats> Tree::stats() const {
   Stats stats;
   if (root_->height == 0) return stats;
   if (root_->height > kTreeHeightMax)
-    return fail(
-        tree_access::damaged(root_->page, "is the root of a tree of impossible height"));
+    return fail(tree_access::damaged(root_->page, "is the root of a tree of impossible height"));
   MULTIFORA_TRY_R(add_stats(pager_, root_->page, root_->height - 1, &stats));
   return stats;
 }

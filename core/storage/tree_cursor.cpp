@@ -59,7 +59,7 @@ Status TreeCursor::load() {
   return {};
 }
 
-// --- moving between leaves ------------------------------------------------------------------------
+// --- moving between leaves -----------------------------------------------------------------------
 
 // From `page` down to the first (kForward) or last leaf under it; the path above is kept.
 Status TreeCursor::descend(PageId page, std::uint32_t level, Direction end) {
@@ -154,7 +154,7 @@ Status TreeCursor::prev() {
   return previous_leaf();
 }
 
-// --- seeking --------------------------------------------------------------------------------------
+// --- seeking -------------------------------------------------------------------------------------
 
 Status TreeCursor::seek_first() {
   MULTIFORA_TRY(start());
@@ -178,8 +178,7 @@ Status TreeCursor::seek_leaf(Bytes key, bool* exact) {
   MULTIFORA_ASSIGN(const node::Found found,
                    tree_access::descend(*pager_, root_, not_null(key), steps.data()));
   const std::uint32_t inner = root_.height - 1;
-  for (std::uint32_t d = 0; d < inner; ++d)
-    path_[d] = {steps[d].id, steps[d].page, steps[d].slot};
+  for (std::uint32_t d = 0; d < inner; ++d) path_[d] = {steps[d].id, steps[d].page, steps[d].slot};
   leaf_id_ = steps[inner].id;
   leaf_ = steps[inner].page;
   slot_ = found.index;
@@ -208,7 +207,7 @@ Status TreeCursor::seek_reverse(Bytes key, bool before) {
   return load();
 }
 
-// --- the current entry ----------------------------------------------------------------------------
+// --- the current entry ---------------------------------------------------------------------------
 
 void TreeCursor::assemble_key() const {
   if (!prefix_in_key_) {

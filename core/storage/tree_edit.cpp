@@ -23,7 +23,9 @@ Status validate(PageId id, const char* page) {
   return wrong.empty() ? Status() : damaged(id, wrong);
 }
 
-const char* reference_of(const node::Item& item) { return item.overflow ? item.rest() : nullptr; }
+const char* reference_of(const node::Item& item) {
+  return item.overflow ? item.rest() : nullptr;
+}
 
 }  // namespace
 
@@ -54,7 +56,7 @@ std::uint64_t count_of(const Items& items, std::uint32_t level, std::uint32_t be
   return total;
 }
 
-// --- pages ----------------------------------------------------------------------------------------
+// --- pages ---------------------------------------------------------------------------------------
 
 char* TreeEdit::new_page(PageKind kind, PageId* id) {
   ++root_->pages;
@@ -95,7 +97,7 @@ void TreeEdit::own_path(std::int64_t change) {
   root_->count += static_cast<std::uint64_t>(change);
 }
 
-// --- insert ---------------------------------------------------------------------------------------
+// --- insert --------------------------------------------------------------------------------------
 
 Result<TreeInsert> TreeEdit::insert(Bytes key, Bytes value, bool replace) {
   node::Found found{0, false, false};
@@ -149,7 +151,8 @@ Status TreeEdit::replace_value(Bytes value) {
     return {};
   }
   node::Entry entry;
-  if (!node::read_entry(leaf().page, slot, &entry)) return damaged(leaf().id, "has a damaged entry");
+  if (!node::read_entry(leaf().page, slot, &entry))
+    return damaged(leaf().id, "has a damaged entry");
   const Bytes reference = entry.overflow ? Bytes(entry.reference, node::kReferenceSize) : Bytes();
   const std::string key =
       std::string(node::prefix(leaf().page)) + std::string(entry.key, entry.key_size);
@@ -158,7 +161,8 @@ Status TreeEdit::replace_value(Bytes value) {
   return rebuild_leaf(node::encode(buffer, key, reference, value), true);
 }
 
-// The leaf with the entry at leaf().slot new or replaced: compacted, under another prefix, or split.
+// The leaf with the entry at leaf().slot new or replaced: compacted, under another prefix, or
+// split.
 Status TreeEdit::rebuild_leaf(const node::Body& body, bool replaced) {
   MULTIFORA_TRY(validate(leaf().id, leaf().page));
   char copy[kPageSize];
@@ -193,8 +197,8 @@ int TreeEdit::run_of(std::uint32_t at, std::uint32_t index) const {
   return last ? kRunForced : -kRunForced;
 }
 
-// A split may reach every page of the path. Keys outside of the parent's bounds would put a separator
-// where it does not belong.
+// A split may reach every page of the path. Keys outside of the parent's bounds would put a
+// separator where it does not belong.
 Status TreeEdit::validate_ancestors() const {
   for (std::uint32_t d = 0; d + 1 < depth(); ++d)
     MULTIFORA_TRY(validate(steps_[d].id, steps_[d].page));
@@ -303,12 +307,11 @@ void TreeEdit::grow_root(const Separator& separator) {
   node::insert_in_place(page, 0, node::encode(buffer, Bytes("", 0), Bytes(), value));
   node::store_child(child, {separator.right, separator.right_count});
   node::insert_in_place(
-      page, 1,
-      node::encode(buffer, separator.inline_key(), separator.reference_bytes(), value));
+      page, 1, node::encode(buffer, separator.inline_key(), separator.reference_bytes(), value));
   ++root_->height;
 }
 
-// --- remove ---------------------------------------------------------------------------------------
+// --- remove --------------------------------------------------------------------------------------
 
 Result<bool> TreeEdit::remove(Bytes key) {
   if (depth() == 0) return false;

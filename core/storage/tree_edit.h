@@ -35,7 +35,9 @@ class TreeEdit {
     std::uint64_t right_count = 0;
 
     Bytes inline_key() const { return {key, key_size}; }
-    Bytes reference_bytes() const { return overflow ? Bytes(reference, sizeof reference) : Bytes(); }
+    Bytes reference_bytes() const {
+      return overflow ? Bytes(reference, sizeof reference) : Bytes();
+    }
   };
 
   // --- tree_edit.cpp ---

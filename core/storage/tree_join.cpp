@@ -27,8 +27,8 @@ bool worth_a_look(const char* page) {
   return count < 16 || count % 4 == 0;
 }
 
-// The entries of two neighbours, the right one's first key taken from the parent where they are inner
-// pages. `buffer` holds that entry: it and both pages must outlive the items.
+// The entries of two neighbours, the right one's first key taken from the parent where they are
+// inner pages. `buffer` holds that entry: it and both pages must outlive the items.
 void append_pair(Items* items, const char* left, const char* right, const char* parent,
                  std::uint32_t right_slot, char* buffer) {
   items->append_page(left);
@@ -40,9 +40,9 @@ void append_pair(Items* items, const char* left, const char* right, const char* 
   node::Item& item = (*items)[middle];
   const Bytes child(item.body + item.body_size - node::kChildSize, node::kChildSize);
   const Bytes shared = node::prefix(parent);
-  item = node::item_of(node::encode(
-      buffer, Bytes(entry.key, entry.key_size),
-      entry.overflow ? Bytes(entry.reference, node::kReferenceSize) : Bytes(), child));
+  item = node::item_of(
+      node::encode(buffer, Bytes(entry.key, entry.key_size),
+                   entry.overflow ? Bytes(entry.reference, node::kReferenceSize) : Bytes(), child));
   item.prefix = shared.data();
   item.prefix_size = static_cast<std::uint16_t>(shared.size());
 }
@@ -114,12 +114,12 @@ bool TreeEdit::join(std::uint32_t at) {
   const bool may_merge = own_used + used(siblings[0]) <= kMergedMax;
   if (!may_merge && own_used >= kVerySparse) return false;
   const char* parent = own_[at - 1];
-  if (!node::validate(parent).empty() || !sound(own_[at], parent, steps_[at - 1].slot)) return false;
+  if (!node::validate(parent).empty() || !sound(own_[at], parent, steps_[at - 1].slot))
+    return false;
   if (may_merge && sound(siblings[0].page, parent, siblings[0].slot()) && merge(at, siblings[0]))
     return true;
   const Sibling& fuller = siblings[count - 1];
-  if (own_used < kVerySparse && used(fuller) > kSparse &&
-      sound(fuller.page, parent, fuller.slot()))
+  if (own_used < kVerySparse && used(fuller) > kSparse && sound(fuller.page, parent, fuller.slot()))
     share(at, fuller);
   return false;
 }
@@ -174,10 +174,9 @@ bool TreeEdit::share(std::uint32_t at, const Sibling& sibling) {
   }
   const char child[node::kChildSize] = {};
   const auto encode = [&](char* to) {
-    return node::item_of(
-        node::encode(to, Bytes(key).substr(0, node::kInlineKeyMax),
-                     overflow ? Bytes(reference, sizeof reference) : Bytes(),
-                     Bytes(child, sizeof child)));
+    return node::item_of(node::encode(to, Bytes(key).substr(0, node::kInlineKeyMax),
+                                      overflow ? Bytes(reference, sizeof reference) : Bytes(),
+                                      Bytes(child, sizeof child)));
   };
   char separator[node::kBodyMax];
   Items entries(true);
@@ -213,8 +212,7 @@ void TreeEdit::shrink_root() {
   while (root_->height > 1 && node::header(page).count == 1) {
     node::Child child;
     if (!node::read_child(page, 0, &child)) break;
-    const Result<const char*> below =
-        tree_access::read_node(pager_, child.page, root_->height - 2);
+    const Result<const char*> below = tree_access::read_node(pager_, child.page, root_->height - 2);
     if (!below) break;
     drop_page(root_->page);
     root_->page = child.page;

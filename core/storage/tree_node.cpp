@@ -13,7 +13,8 @@
 //   48 + p  4n    heads: the first four bytes of each key as a big-endian number, for the search
 //   ...     4n    slots: offset (2), key_size (2, bit 15: overflow)
 //   ...           free
-//   heap_begin    entries to the end of the page, in no order: key without the prefix, reference (28,
+//   heap_begin    entries to the end of the page, in no order: key without the prefix, reference
+//   (28,
 //                 where overflow), size of the value (one byte below 128, else two: 0x80 | high,
 //                 low), value
 //
@@ -38,7 +39,8 @@ namespace {
 
 // Zeros are appended to short keys.
 Head head_of(const char* key, std::size_t size) {
-  if (size >= 4) [[likely]] return load_be<std::uint32_t>(key);
+  if (size >= 4) [[likely]]
+    return load_be<std::uint32_t>(key);
   Head head = 0;
   for (std::size_t i = 0; i < 4; ++i)
     head = head << 8 | (i < size ? static_cast<unsigned char>(key[i]) : 0);
@@ -82,7 +84,8 @@ inline bool compare_slot(const char* page, std::uint32_t index, Bytes suffix,
   entry.overflow = (slot.key_size & kOverflowBit) != 0;
   entry.reference = entry.key + entry.key_size;
   const std::size_t end = std::size_t{slot.offset} + entry.key_size;
-  if (end + (entry.overflow ? kReferenceSize : 0) > kPageSize) [[unlikely]] return false;
+  if (end + (entry.overflow ? kReferenceSize : 0) > kPageSize) [[unlikely]]
+    return false;
   *order = compare_suffix(entry, suffix, header(page).prefix_size, tails);
   return true;
 }
@@ -106,7 +109,8 @@ Found search_ties(const char* page, std::uint32_t begin, std::uint32_t end, Byte
 
 // The end of the entries from `begin` on that have this head.
 std::uint32_t ties_end(const Head* all, std::uint32_t begin, std::uint32_t count, Head head) {
-  if (begin + 1 >= count || all[begin + 1] != head) [[likely]] return begin + 1;
+  if (begin + 1 >= count || all[begin + 1] != head) [[likely]]
+    return begin + 1;
   std::uint32_t low = begin + 1;
   std::uint32_t high = count;
   while (low < high) {
@@ -185,7 +189,7 @@ std::size_t put_value_size(char* to, std::size_t size) {
 
 }  // namespace
 
-// --- inner pages ----------------------------------------------------------------------------------
+// --- inner pages ---------------------------------------------------------------------------------
 
 void write_child(char* page, std::uint32_t index, const Child& child) {
   Entry entry;
@@ -204,7 +208,7 @@ bool sum_counts(const char* page, std::uint32_t begin, std::uint32_t end, std::u
   return true;
 }
 
-// --- search ---------------------------------------------------------------------------------------
+// --- search --------------------------------------------------------------------------------------
 
 Found search(const char* page, Bytes key, const TailComparer& tails) {
   const Header& h = header(page);
@@ -216,8 +220,9 @@ Found search(const char* page, Bytes key, const TailComparer& tails) {
     const std::size_t size = std::min(key.size(), shared.size());
     const std::size_t same = common_prefix(key.data(), shared.data(), size);
     if (same < shared.size()) {
-      const bool above = same < size && static_cast<unsigned char>(key[same]) >
-                                            static_cast<unsigned char>(shared[same]);
+      const bool above =
+          same<size&& static_cast<unsigned char>(key[same])> static_cast<unsigned char>(
+              shared[same]);
       return {above ? count : first, false, false};
     }
     key.remove_prefix(shared.size());
@@ -239,7 +244,7 @@ int compare(const char* page, const Entry& entry, Bytes key, const TailComparer&
   return compare_suffix(entry, key.substr(shared.size()), shared.size(), tails);
 }
 
-// --- changes --------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 
 void init(char* page, std::uint32_t level) {
   Header& h = header(page);
@@ -364,8 +369,7 @@ std::string validate_entry(const char* page, std::uint32_t index, const Entry& e
   const std::size_t inline_size = h.prefix_size + entry.key_size;
   if (inline_size > kInlineKeyMax || (entry.overflow && inline_size != kInlineKeyMax))
     return where + " has a key of impossible size";
-  if (heads(page)[index] != head_of(entry.key, entry.key_size))
-    return where + " has a wrong head";
+  if (heads(page)[index] != head_of(entry.key, entry.key_size)) return where + " has a wrong head";
   return "";
 }
 
@@ -392,12 +396,16 @@ std::string validate(const char* page) {
   return "";
 }
 
-// --- rebuilding -----------------------------------------------------------------------------------
+// --- rebuilding ----------------------------------------------------------------------------------
 
 namespace {
 
-inline Bytes first_part(const Item& item) { return {item.prefix, item.prefix_size}; }
-inline Bytes second_part(const Item& item) { return {item.body, item.key_size}; }
+inline Bytes first_part(const Item& item) {
+  return {item.prefix, item.prefix_size};
+}
+inline Bytes second_part(const Item& item) {
+  return {item.body, item.key_size};
+}
 
 // The bytes of the item's inline key from `at` on that lie together.
 Bytes part_at(const Item& item, std::size_t at) {
@@ -554,11 +562,10 @@ class Cuts {
     whole_[0] = 0;
     for (std::uint32_t i = 0; i < count; ++i) {
       const Item& item = items[i];
-      whole_[i + 1] = whole_[i] + static_cast<std::uint32_t>(kSlotSize + item.prefix_size +
-                                                             item.body_size);
-      common_[i] = i > first_keyed
-                       ? static_cast<std::uint16_t>(common_bytes(items[i - 1], item))
-                       : std::uint16_t{0};
+      whole_[i + 1] =
+          whole_[i] + static_cast<std::uint32_t>(kSlotSize + item.prefix_size + item.body_size);
+      common_[i] = i > first_keyed ? static_cast<std::uint16_t>(common_bytes(items[i - 1], item))
+                                   : std::uint16_t{0};
     }
     fill_left(count);
     fill_right(count);
@@ -582,8 +589,8 @@ class Cuts {
     std::uint32_t shared = kInlineKeyMax;
     for (std::uint32_t cut = 1; cut <= count; ++cut) {
       if (cut - 1 > first_keyed_) shared = std::min<std::uint32_t>(shared, common_[cut - 1]);
-      left_[cut] = static_cast<std::uint32_t>(page_bytes(
-          whole_[cut], shared, cut > first_keyed_ ? cut - first_keyed_ : 0));
+      left_[cut] = static_cast<std::uint32_t>(
+          page_bytes(whole_[cut], shared, cut > first_keyed_ ? cut - first_keyed_ : 0));
     }
   }
   void fill_right(std::uint32_t count) {
@@ -595,10 +602,10 @@ class Cuts {
       std::uint32_t whole = whole_[count] - whole_[cut];
       const Item& item = items_[cut];
       if (first_keyed_ > 0)
-        whole -= static_cast<std::uint32_t>(item.inline_size() +
-                                            (item.overflow ? kReferenceSize : 0));
-      right_[cut] = static_cast<std::uint32_t>(
-          page_bytes(whole, shared, first < count ? count - first : 0));
+        whole -=
+            static_cast<std::uint32_t>(item.inline_size() + (item.overflow ? kReferenceSize : 0));
+      right_[cut] =
+          static_cast<std::uint32_t>(page_bytes(whole, shared, first < count ? count - first : 0));
     }
   }
 

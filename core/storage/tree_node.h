@@ -39,11 +39,11 @@ inline constexpr std::size_t kSlotsMax = kCapacity / (kSlotSize + 1) + 1;
 struct Header {
   PageHeader page;
   std::uint16_t count;
-  std::uint16_t heap_begin;   // the heap goes to the end of the page
-  std::uint16_t dead_bytes;   // in the heap, under no entry
+  std::uint16_t heap_begin;  // the heap goes to the end of the page
+  std::uint16_t dead_bytes;  // in the heap, under no entry
   std::uint16_t prefix_size;
-  std::uint8_t level;         // 0: leaf
-  std::int8_t run;            // inserts in a row right after (> 0) or before (< 0) the last one
+  std::uint8_t level;  // 0: leaf
+  std::int8_t run;     // inserts in a row right after (> 0) or before (< 0) the last one
   std::uint16_t last_insert;
   std::uint32_t key_size_max;  // root page only: no key of the tree was ever longer
 };
@@ -58,19 +58,29 @@ using Head = std::uint32_t;
 static_assert(sizeof(Slot) + sizeof(Head) == kSlotSize);
 inline constexpr std::uint16_t kOverflowBit = 0x8000;
 
-inline const Header& header(const char* page) { return *reinterpret_cast<const Header*>(page); }
-inline Header& header(char* page) { return *reinterpret_cast<Header*>(page); }
-// The prefix follows the header (most often in its cache line), then all heads, then all slots: so a
-// search looks at few lines.
-constexpr std::size_t prefix_space(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
-inline Bytes prefix(const char* page) { return {page + kHeaderSize, header(page).prefix_size}; }
+inline const Header& header(const char* page) {
+  return *reinterpret_cast<const Header*>(page);
+}
+inline Header& header(char* page) {
+  return *reinterpret_cast<Header*>(page);
+}
+// The prefix follows the header (most often in its cache line), then all heads, then all slots: so
+// a search looks at few lines.
+constexpr std::size_t prefix_space(std::size_t size) {
+  return (size + 3) & ~std::size_t{3};
+}
+inline Bytes prefix(const char* page) {
+  return {page + kHeaderSize, header(page).prefix_size};
+}
 inline std::size_t heads_begin(const char* page) {
   return kHeaderSize + prefix_space(header(page).prefix_size);
 }
 inline const Head* heads(const char* page) {
   return reinterpret_cast<const Head*>(page + heads_begin(page));
 }
-inline Head* heads(char* page) { return reinterpret_cast<Head*>(page + heads_begin(page)); }
+inline Head* heads(char* page) {
+  return reinterpret_cast<Head*>(page + heads_begin(page));
+}
 inline const Slot* slots(const char* page) {
   return reinterpret_cast<const Slot*>(heads(page) + header(page).count);
 }
@@ -82,7 +92,9 @@ inline std::size_t gap_bytes(const char* page) {
   return header(page).heap_begin - heads_begin(page) - header(page).count * kSlotSize;
 }
 // The first slot that has a key.
-inline std::uint32_t first_keyed(const char* page) { return header(page).level > 0 ? 1 : 0; }
+inline std::uint32_t first_keyed(const char* page) {
+  return header(page).level > 0 ? 1 : 0;
+}
 
 // The header's offsets are possible and the page is of this level and kind.
 inline bool header_ok(const char* page, std::uint32_t level) {
@@ -95,7 +107,7 @@ inline bool header_ok(const char* page, std::uint32_t level) {
 }
 
 struct Entry {
-  const char* key;        // after the prefix
+  const char* key;  // after the prefix
   std::uint32_t key_size;
   bool overflow;
   const char* reference;  // kReferenceSize bytes where overflow
@@ -121,14 +133,15 @@ inline bool read_entry(const char* page, std::uint32_t index, Entry* entry) {
   std::uint32_t size = static_cast<unsigned char>(page[at++]);
   if (size >= 0x80) [[unlikely]]
     size = (size & 0x7f) << 8 | static_cast<unsigned char>(page[at++]);
-  if (at + size > kPageSize) [[unlikely]] return false;
+  if (at + size > kPageSize) [[unlikely]]
+    return false;
   entry->value = page + at;
   entry->value_size = size;
   entry->body_size = static_cast<std::uint32_t>(at + size - slot.offset);
   return true;
 }
 
-// --- inner pages ----------------------------------------------------------------------------------
+// --- inner pages ---------------------------------------------------------------------------------
 struct Child {
   PageId page;
   std::uint64_t count;
@@ -154,7 +167,7 @@ void write_child(char* page, std::uint32_t index, const Child& child);
 // Entries under the children [begin, end); false where one is damaged.
 bool sum_counts(const char* page, std::uint32_t begin, std::uint32_t end, std::uint64_t* sum);
 
-// --- search ---------------------------------------------------------------------------------------
+// --- search --------------------------------------------------------------------------------------
 // Compares what follows the first kInlineKeyMax bytes of a long search key with the bytes that a
 // reference stands for: < 0 where the search key is less. Failures are its owner's to remember.
 struct TailComparer {
@@ -171,7 +184,7 @@ Found search(const char* page, Bytes key, const TailComparer& tails);
 // Compares `key` with the entry's key; prefix included.
 int compare(const char* page, const Entry& entry, Bytes key, const TailComparer& tails);
 
-// --- changes --------------------------------------------------------------------------------------
+// --- changes -------------------------------------------------------------------------------------
 // Makes an empty page; the PageHeader is left alone.
 void init(char* page, std::uint32_t level);
 
@@ -218,7 +231,7 @@ void set_run(char* page, std::uint32_t index, int run);
 // Empty when it is sound, otherwise what is wrong.
 std::string validate(const char* page);
 
-// --- rebuilding -----------------------------------------------------------------------------------
+// --- rebuilding ----------------------------------------------------------------------------------
 // An entry on its way from one page to another. Points into the page it came from.
 struct Item {
   const char* prefix = "";
@@ -241,8 +254,8 @@ inline Item item_of(const Body& body) {
   return item;
 }
 // The prefix to store for `keys` keys that have `common` bytes in common: all of them, or to a
-// multiple of four where the rest would cost more than it saves. One key alone would be all prefix and
-// have to be rebuilt for the second.
+// multiple of four where the rest would cost more than it saves. One key alone would be all prefix
+// and have to be rebuilt for the second.
 constexpr std::size_t prefix_for(std::size_t common, std::size_t keys) {
   if (keys < 2) return 0;
   const std::size_t rest = common % 4;
@@ -255,8 +268,8 @@ constexpr std::size_t page_bytes(std::size_t whole, std::size_t common, std::siz
 }
 // An entry of a page. Requires validate().
 Item item_at(const char* page, std::uint32_t index);
-// Whether the keys of `page` lie between those that stand around entry `slot` in `parent`, as far as
-// they are inline. Requires validate() of both.
+// Whether the keys of `page` lie between those that stand around entry `slot` in `parent`, as far
+// as they are inline. Requires validate() of both.
 bool keys_within(const char* page, const char* parent, std::uint32_t slot);
 // Copies the first `size` bytes of the item's inline key.
 void copy_key(const Item& item, std::size_t size, char* to);

@@ -29,12 +29,11 @@ struct Page {
   }
 };
 
-const node::TailComparer kNoTails{
-    [](void*, Bytes, const char*) -> int {
-      FAIL("no long keys here");
-      return 0;
-    },
-    nullptr};
+const node::TailComparer kNoTails{[](void*, Bytes, const char*) -> int {
+                                    FAIL("no long keys here");
+                                    return 0;
+                                  },
+                                  nullptr};
 
 std::string key_at(const char* page, std::uint32_t index) {
   node::Entry entry;
@@ -73,8 +72,11 @@ struct Shape {
   int alphabet;
 };
 const Shape kShapes[] = {
-    {"tiny", 3, 2, 0, 4},        {"binary zeros", 6, 5, 0, 2}, {"typical", 24, 12, 5, 256},
-    {"long prefix", 10, 8, 600, 3}, {"large", node::kInlineKeyMax, 1024, 0, 256},
+    {"tiny", 3, 2, 0, 4},
+    {"binary zeros", 6, 5, 0, 2},
+    {"typical", 24, 12, 5, 256},
+    {"long prefix", 10, 8, 600, 3},
+    {"large", node::kInlineKeyMax, 1024, 0, 256},
     {"no values", 9, 0, 3, 256},
 };
 
@@ -257,14 +259,12 @@ TEST_CASE("tree_node: a key outside of a long prefix never makes a cut impossibl
       first.append(node::item_of(encoded[i]));
       if (first.size_of(0, first.count()) > kPageSize) break;
     }
-    const std::uint32_t count = first.size_of(0, first.count()) > kPageSize ? first.count() - 1
-                                                                            : first.count();
+    const std::uint32_t count =
+        first.size_of(0, first.count()) > kPageSize ? first.count() - 1 : first.count();
     first.build(page.data(), 0, 0, count);
-    const std::string outsider =
-        (random() % 2 == 0 ? std::string(1, 'a') : std::string(1, 'z')) +
-        std::string(random() % (node::kInlineKeyMax - 1), 'q');
-    const node::Body body =
-        node::encode(buffer, outsider, {}, std::string(random() % 1024, 'w'));
+    const std::string outsider = (random() % 2 == 0 ? std::string(1, 'a') : std::string(1, 'z')) +
+                                 std::string(random() % (node::kInlineKeyMax - 1), 'q');
+    const node::Body body = node::encode(buffer, outsider, {}, std::string(random() % 1024, 'w'));
     node::Items items(false);
     items.append_page(page.data());
     const node::Found found = node::search(page.data(), outsider, kNoTails);
@@ -348,8 +348,8 @@ TEST_CASE("tree_node: damaged bytes give wrong answers, never an access outside 
     }
     const int flips = 1 + static_cast<int>(random() % 8);
     for (int i = 0; i < flips; ++i) {
-      const std::size_t span = random() % 2 == 0 ? node::kHeaderSize + 60 * node::kSlotSize
-                                                 : kPageSize;
+      const std::size_t span =
+          random() % 2 == 0 ? node::kHeaderSize + 60 * node::kSlotSize : kPageSize;
       const std::size_t at = 32 + random() % (span - 32);
       page.data()[at] = static_cast<char>(random());
     }

@@ -1,5 +1,6 @@
 // The rest of keys longer than node::kInlineKeyMax: a chain of kOverflow pages, written once and
-// never changed, owned by one entry (a leaf's key or an inner page's separator) wherever that moves.
+// never changed, owned by one entry (a leaf's key or an inner page's separator) wherever that
+// moves.
 //
 //   overflow page: PageHeader (32), next page (8, 0 in the last), bytes to the end of the page
 //

@@ -131,7 +131,7 @@ struct TreeFixture : PagerFixture {
   }
 };
 
-// --- shapes of keys -------------------------------------------------------------------------------
+// --- shapes of keys ------------------------------------------------------------------------------
 
 struct Shape {
   std::string name;
@@ -165,8 +165,8 @@ const std::vector<Shape>& shapes() {
        0},
       {"clustered", 5000,
        [](Random& r) { return be64((r() % 16 << 40) + r() % 1000) + be64(r() % 4); }, 20},
-      {"quarter page", 1500,
-       [](Random& r) { return long_key(r, kPageSize / 4 + 100); }, kTreeValueSizeMax},
+      {"quarter page", 1500, [](Random& r) { return long_key(r, kPageSize / 4 + 100); },
+       kTreeValueSizeMax},
       {"any size", 1500,
        [](Random& r) { return random_bytes(r, (std::size_t{1} << r() % 13) + r() % 9, 3); },
        kTreeValueSizeMax},
@@ -232,7 +232,7 @@ TEST_CASE("tree: random changes agree with a map") {
   }
 }
 
-// --- orders ---------------------------------------------------------------------------------------
+// --- orders --------------------------------------------------------------------------------------
 
 std::string typical_key(std::uint64_t number) {
   return "k" + be64(number) + "-suffix-abc";
@@ -332,9 +332,9 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: one user key over many leaves") {
 }
 
 TEST_CASE_FIXTURE(TreeFixture, "tree: keys that differ only in their overflow part") {
-  for (const std::size_t size : {node::kInlineKeyMax, node::kInlineKeyMax + 1,
-                                 node::kInlineKeyMax + overflow::kPayloadMax,
-                                 std::size_t{200'000}, std::size_t{1} << 20}) {
+  for (const std::size_t size :
+       {node::kInlineKeyMax, node::kInlineKeyMax + 1, node::kInlineKeyMax + overflow::kPayloadMax,
+        std::size_t{200'000}, std::size_t{1} << 20}) {
     CAPTURE(size);
     const int count = size > 100'000 ? 24 : 200;
     for (int i = 0; i < count; ++i) {
@@ -390,7 +390,7 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: clear gives every page back, long keys inc
   check(before, model);
 }
 
-// --- building -------------------------------------------------------------------------------------
+// --- building ------------------------------------------------------------------------------------
 
 TEST_CASE_FIXTURE(TreeFixture, "tree: built trees agree with a map, whatever the keys") {
   const std::uint64_t seed = test_seed();
@@ -400,8 +400,7 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: built trees agree with a map, whatever the
     CAPTURE(shape.name);
     for (const int size : {0, 1, 2, 50, shape.steps}) {
       model.clear();
-      for (int i = 0; i < size; ++i)
-        model[shape.key(random)] = random_value(random, shape);
+      for (int i = 0; i < size; ++i) model[shape.key(random)] = random_value(random, shape);
       {
         TreeBuilder builder(*pager, 3, size % 2 == 0 ? 0.9 : 1.0);
         int step = 0;
@@ -452,7 +451,7 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: a million keys built, packed") {
   CHECK_FALSE(must(tree().get(typical_key(3 * 999'999 + 1), &value)));
 }
 
-// --- threads and damage ---------------------------------------------------------------------------
+// --- threads and damage --------------------------------------------------------------------------
 
 TEST_CASE_FIXTURE(TreeFixture, "tree: readers of a snapshot beside a writer") {
   for (std::uint64_t i = 0; i < 3000; ++i) insert(typical_key(i * 2), "before");

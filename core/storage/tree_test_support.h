@@ -78,6 +78,8 @@ T must(Result<T> result) {
   REQUIRE_MESSAGE(result.has_value(), result.error().message());
   return std::move(*result);
 }
-inline void must(const Status& status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
+inline void must(const Status& status) {
+  REQUIRE_MESSAGE(status.ok(), status.message());
+}
 
 }  // namespace multifora
