@@ -1,12 +1,19 @@
-// endSessions, refreshSessions: what a session holds (cursors, results of retryable writes) expires
-// by its own idle time, so the ids are checked and there is nothing else to do for them.
+// endSessions ends the cursors of sessions; refreshSessions has nothing to do: what a session holds
+// otherwise (results of retryable writes) expires by itself.
 #include "plugins/command-session/rows.h"
 #include "plugins/command-session/session_ids.h"
 
 namespace multifora::session {
 namespace {
 
-Status run(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
+Status run_end(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
+  const auto ids = session_ids(request);
+  if (!ids) return ids.error();
+  if (!ids->empty()) end_cursors(context, *ids);
+  return {};
+}
+
+Status run_refresh(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
   const auto ids = session_ids(request);
   return ids ? Status() : ids.error();
 }
@@ -21,7 +28,7 @@ const CommandRow kEndSessions{
     .lock = LockIntent::kNone,
     .flags = kAllowedBeforeAuth | kAllowedInStrictApi,
     .options = {},
-    .run = run,
+    .run = run_end,
 };
 
 const CommandRow kRefreshSessions{
@@ -32,7 +39,7 @@ const CommandRow kRefreshSessions{
     .lock = LockIntent::kNone,
     .flags = kAllowedInStrictApi,
     .options = {},
-    .run = run,
+    .run = run_refresh,
 };
 
 }  // namespace multifora::session

@@ -1,5 +1,5 @@
-// killSessions, killAllSessions, killAllSessionsByPattern: end what runs in sessions. There are no
-// users yet, so that every pattern matches every session.
+// killSessions, killAllSessions, killAllSessionsByPattern: end what runs in sessions, and their
+// cursors. There are no users yet, so that every pattern matches every session.
 #include "core/plugin/host.h"
 #include "plugins/command-session/rows.h"
 #include "plugins/command-session/session_ids.h"
@@ -8,6 +8,7 @@ namespace multifora::session {
 namespace {
 
 void kill(CommandContext& context, const std::vector<std::string>& ids) {
+  end_cursors(context, ids);
   if (auto* control = context.host().service<ServerControl>()) control->kill_sessions(ids);
 }
 

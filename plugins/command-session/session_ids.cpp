@@ -1,5 +1,8 @@
 #include "plugins/command-session/session_ids.h"
 
+#include "core/plugin/host.h"
+#include "plugins/query-engine/cursor_manager.h"
+
 namespace multifora::session {
 namespace {
 
@@ -51,6 +54,13 @@ Result<std::vector<std::string>> session_ids(const CommandRequest& request) {
     ids.push_back(std::move(id));
   }
   return ids;
+}
+
+void end_cursors(CommandContext& context, const std::vector<std::string>& ids) {
+  auto* cursors = context.host().service<CursorManager>();
+  if (cursors == nullptr) return;
+  if (ids.empty()) cursors->kill_all();
+  for (const std::string& id : ids) cursors->kill_session(id);
 }
 
 }  // namespace multifora::session

@@ -1,4 +1,4 @@
-// Lists of session ids, as endSessions and its relatives take them.
+// Lists of session ids, as endSessions and its relatives take them, and what ends with a session.
 #pragma once
 
 #include <string>
@@ -13,5 +13,7 @@ namespace multifora::session {
 Result<std::vector<std::string>> session_ids(const CommandRequest& request);
 // TypeMismatch where the command's first field is no array of documents.
 Status check_array_target(const CommandRequest& request);
+// Ends the cursors that these sessions opened; all cursors where `ids` is empty.
+void end_cursors(CommandContext& context, const std::vector<std::string>& ids);
 
 }  // namespace multifora::session
