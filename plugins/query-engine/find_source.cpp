@@ -58,8 +58,11 @@ class CollectionStage final : public Stage {
 // A count from the index or the collection, as one document.
 class CountedStage final : public Stage {
  public:
-  CountedStage(std::uint64_t count, const std::string& field) : count_(count) {
+  // `id`: of the group that counts; missing for $count.
+  CountedStage(std::uint64_t count, const ValueView& id, const std::string& field)
+      : count_(count) {
     DocumentBuilder document;
+    document.append("_id", id);
     constexpr std::uint64_t kInt32Max = 0x7fffffff;
     if (count <= kInt32Max)
       document.append(field, static_cast<std::int32_t>(count));
@@ -196,9 +199,87 @@ struct OpenedPipeline {
   QuerySource* source = nullptr;
 };
 
+// {$group: {_id: constant, n: {$sum: 1}}}, as drivers write countDocuments.
+struct GroupCount {
+  ValueView id;
+  std::string_view field;
+};
+std::optional<GroupCount> as_group_count(const std::vector<DocumentView>& stages) {
+  if (stages.empty() || stages.back().first().name() != "$group") return std::nullopt;
+  const ValueView spec = stages.back().first().value();
+  if (spec.type() != BsonType::kObject || spec.as_document().count() != 2) return std::nullopt;
+  GroupCount found;
+  for (const Element& field : spec.as_document()) {
+    if (field.name() == "_id") {
+      if (!field->is_number() && field.type() != BsonType::kNull) return std::nullopt;
+      found.id = field.value();
+      continue;
+    }
+    if (field.type() != BsonType::kObject || field->as_document().count() != 1) return std::nullopt;
+    const Element sum = field->as_document().first();
+    if (sum.name() != "$sum" || sum.type() != BsonType::kInt32 || sum->as_int32() != 1)
+      return std::nullopt;
+    found.field = field.name();
+  }
+  // Other names are errors, which $group reports.
+  const bool plain = !found.field.empty() && found.field.find_first_of("$.") == std::string_view::npos;
+  if (found.id.missing() || !plain) return std::nullopt;
+  return found;
+}
+
+Result<std::uint64_t> count_matches(PipelineContext& context, CompiledQuery& query,
+                                    CollectionView* view) {
+  if (view == nullptr) return std::uint64_t{0};
+  query.request().count_only = true;
+  MULTIFORA_ASSIGN_R(const auto executor, query.start(*view, *context.interrupt,
+                                                      context.store->temp_directory()));
+  return executor->count();
+}
+
+// The same result from a $count, where the query layer can answer that. Null: it cannot.
+Result<std::unique_ptr<Pipeline>> try_group_count(PipelineContext& context, const std::string& ns,
+                                                  const std::vector<DocumentView>& stages,
+                                                  const ValueView& hint) {
+  const auto group = as_group_count(stages);
+  if (!group) return nullptr;
+  DocumentBuilder count_stage;
+  count_stage.append("$count", "n");
+  const OwnedDocument count_document = std::move(count_stage).finish();
+  std::vector<DocumentView> counting = stages;
+  counting.back() = count_document.view();
+  const std::size_t mark = context.scope.mark();
+  auto pipeline = Pipeline::parse(counting, context);
+  if (!pipeline || !(*pipeline)->needs_source()) {
+    context.scope.release(mark);
+    return nullptr;  // the real pipeline says what is wrong with it
+  }
+  const Pipeline::QueryPart part = (*pipeline)->take_query_part();
+  if (part.count_field.empty()) {
+    context.scope.release(mark);
+    return nullptr;
+  }
+  QueryArguments arguments;
+  arguments.filter = part.filter.view();
+  arguments.hint = hint;
+  arguments.has_collator = true;
+  arguments.collator = context.collator;
+  const QueryEnvironment environment{*context.host, context.store, *context.interrupt};
+  MULTIFORA_ASSIGN_R(const auto query,
+                     CompiledQuery::compile(environment, context.store->info(ns).get(), arguments));
+  MULTIFORA_ASSIGN_R(const auto view, context.store->read(ns));
+  MULTIFORA_ASSIGN_R(const std::uint64_t count, count_matches(context, *query, view.get()));
+  (*pipeline)->set_source(
+      std::make_unique<CountedStage>(count, group->id, std::string(group->field)));
+  return std::move(*pipeline);
+}
+
 Result<OpenedPipeline> open_over(PipelineContext& context, const std::string& ns,
                                  const std::vector<DocumentView>& stages, const ValueView& hint) {
   OpenedPipeline opened;
+  if (!context.explain) {
+    MULTIFORA_ASSIGN_R(opened.pipeline, try_group_count(context, ns, stages, hint));
+    if (opened.pipeline) return opened;
+  }
   MULTIFORA_ASSIGN_R(opened.pipeline, Pipeline::parse(stages, context));
   if (!opened.pipeline->needs_source()) return opened;
   Pipeline::QueryPart part = opened.pipeline->take_query_part();
@@ -226,14 +307,9 @@ Result<OpenedPipeline> open_over(PipelineContext& context, const std::string& ns
   MULTIFORA_ASSIGN_R(auto query, CompiledQuery::compile(environment, info.get(), arguments));
   MULTIFORA_ASSIGN_R(auto view, context.store->read(ns));
   if (!part.count_field.empty()) {
-    query->request().count_only = true;
-    std::uint64_t count = 0;
-    if (view) {
-      MULTIFORA_ASSIGN_R(const auto executor, query->start(*view, *context.interrupt,
-                                                           context.store->temp_directory()));
-      MULTIFORA_ASSIGN_R(count, executor->count());
-    }
-    opened.pipeline->set_source(std::make_unique<CountedStage>(count, part.count_field));
+    MULTIFORA_ASSIGN_R(const std::uint64_t count, count_matches(context, *query, view.get()));
+    opened.pipeline->set_source(
+        std::make_unique<CountedStage>(count, ValueView(), part.count_field));
     return opened;
   }
   MULTIFORA_ASSIGN_R(auto source, QuerySource::open(std::move(query), std::move(view),
