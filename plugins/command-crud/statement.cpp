@@ -1,63 +1,9 @@
 #include "plugins/command-crud/statement.h"
 
 #include "core/base/limits.h"
+#include "core/plugin/option_check.h"
 
 namespace multifora::crud {
-namespace {
-
-std::uint32_t option_bit(BsonType type) {
-  switch (type) {
-    case BsonType::kString: return kOptString;
-    case BsonType::kObject: return kOptObject;
-    case BsonType::kArray: return kOptArray;
-    case BsonType::kBool: return kOptBool;
-    case BsonType::kInt32: return kOptInt32;
-    case BsonType::kInt64: return kOptInt64;
-    case BsonType::kDouble: return kOptDouble;
-    case BsonType::kDecimal128: return kOptDecimal;
-    case BsonType::kBinData: return kOptBinary;
-    case BsonType::kTimestamp: return kOptTimestamp;
-    case BsonType::kObjectId: return kOptObjectId;
-    case BsonType::kNull: return kOptNull;
-    case BsonType::kDate: return kOptDate;
-    default: return 0;
-  }
-}
-
-std::string field_text(std::string_view prefix, std::string_view name) {
-  return "BSON field '" + std::string(prefix) + "." + std::string(name) + "'";
-}
-
-std::string expected_types(std::uint32_t types) {
-  if (types == kOptObject) return "expected type 'object'";
-  if (types == kOptArray) return "expected type 'array'";
-  if (types == kOptBool) return "expected type 'bool'";
-  if (types == kOptString) return "expected type 'string'";
-  std::string list;
-  const std::pair<std::uint32_t, std::string_view> kNames[] = {
-      {kOptString, "string"}, {kOptObject, "object"}, {kOptArray, "array"}, {kOptBool, "bool"},
-      {kOptInt64, "long"},    {kOptInt32, "int"},     {kOptDecimal, "decimal"},
-      {kOptDouble, "double"}};
-  for (const auto& [bit, name] : kNames)
-    if ((types & bit) != 0) list += (list.empty() ? "" : ", ") + std::string(name);
-  return "expected types '[" + list + "]'";
-}
-
-Status check_value(std::string_view prefix, const OptionSpec& option, const ValueView& value) {
-  if (option.types != kOptAny && (option_bit(value.type()) & option.types) == 0)
-    return {ErrorCode::kTypeMismatch, field_text(prefix, option.name) + " is the wrong type '" +
-                                          std::string(type_name(value.type())) + "', " +
-                                          expected_types(option.types)};
-  if ((option.flags & kNonNegative) != 0 && value.is_number() && value.number_as_double() < 0)
-    return {location_code(51024), "BSON field '" + std::string(option.name) + "' value must be >= 0"};
-  if ((option.flags & kUnsupported) != 0 &&
-      !(value.type() == BsonType::kBool && !value.as_bool()))
-    return {ErrorCode::kCommandNotSupported,
-            field_text(prefix, option.name) + " is not supported by this server"};
-  return {};
-}
-
-}  // namespace
 
 Status check_statement(std::string_view prefix, DocumentView statement,
                        std::span<const OptionSpec> table) {
@@ -65,19 +11,16 @@ Status check_statement(std::string_view prefix, DocumentView statement,
   for (const Element& field : statement) {
     std::size_t i = 0;
     while (i < table.size() && table[i].name != field.name()) ++i;
-    if (i == table.size())
-      return {location_code(40415), field_text(prefix, field.name()) + " is an unknown field."};
-    if ((seen >> i & 1) != 0)
-      return {location_code(40413), field_text(prefix, field.name()) + " is a duplicate field"};
+    if (i == table.size()) return unknown_field(prefix, field.name());
+    if ((seen >> i & 1) != 0) return duplicate_field(prefix, field.name());
     seen |= std::uint64_t{1} << i;
     const bool absent = field.type() == BsonType::kNull && (table[i].types & kOptNull) == 0;
     if (absent && (table[i].flags & kRequired) == 0) continue;
-    MULTIFORA_TRY(check_value(prefix, table[i], field.value()));
+    MULTIFORA_TRY(check_option(prefix, table[i], field.value()));
   }
   for (std::size_t i = 0; i < table.size(); ++i)
     if ((table[i].flags & kRequired) != 0 && (seen >> i & 1) == 0)
-      return {location_code(40414),
-              field_text(prefix, table[i].name) + " is missing but a required field"};
+      return missing_field(prefix, table[i].name);
   return {};
 }
 

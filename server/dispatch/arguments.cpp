@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "core/base/limits.h"
-#include "server/dispatch/option_check.h"
+#include "core/plugin/option_check.h"
 
 namespace multifora {
 namespace {

@@ -1,6 +1,6 @@
 #include "server/dispatch/concerns.h"
 
-#include "server/dispatch/option_check.h"
+#include "core/plugin/option_check.h"
 
 namespace multifora {
 namespace {

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "core/base/assert.h"
-#include "server/dispatch/option_check.h"
+#include "core/plugin/option_check.h"
 #include "server/dispatch/reply.h"
 
 namespace multifora {

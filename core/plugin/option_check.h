@@ -1,4 +1,8 @@
-// Checks a command's fields against option tables, with the codes and texts of MongoDB's parser.
+// Checks a command's fields against option tables (command.h), with the codes and texts of MongoDB's
+// parser. The dispatcher checks a command's own fields with it, commands the documents inside them
+// (the statements of an update ...). `prefix` is where a field stands: "find", "update.updates".
+//
+// Functions only: any thread. Views need to live for the call. Nothing is changed on a failure.
 #pragma once
 
 #include <string_view>

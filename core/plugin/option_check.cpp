@@ -1,4 +1,4 @@
-#include "server/dispatch/option_check.h"
+#include "core/plugin/option_check.h"
 
 namespace multifora {
 namespace {
