@@ -40,6 +40,23 @@ Result<std::vector<std::string>> Control::choose_compressors(const ServerConfig&
 
 double Control::metric(std::string_view name) const { return host_->metrics().value(name); }
 
+void Control::append_compression(DocumentBuilder& network) const {
+  const auto bytes = [&](const char* name, const std::string& compressor) {
+    return static_cast<std::int64_t>(
+        host_->metrics().value(name, {{"compressor", compressor}}));
+  };
+  DocumentBuilder compression = network.object("compression");
+  for (const std::string& name : compressors_) {
+    DocumentBuilder one = compression.object(name);
+    one.object("compressor")
+        .append("bytesIn", bytes("network_compress_in_bytes_total", name))
+        .append("bytesOut", bytes("network_compress_out_bytes_total", name));
+    one.object("decompressor")
+        .append("bytesIn", bytes("network_decompress_in_bytes_total", name))
+        .append("bytesOut", bytes("network_decompress_out_bytes_total", name));
+  }
+}
+
 void Control::append_connections(DocumentBuilder& reply) const {
   const auto current = static_cast<std::int32_t>(network_->connections());
   DocumentBuilder connections = reply.object("connections");
@@ -55,6 +72,7 @@ void Control::append_network(DocumentBuilder& reply) const {
   network.append("bytesIn", static_cast<std::int64_t>(metric("network_bytes_in_total")));
   network.append("bytesOut", static_cast<std::int64_t>(metric("network_bytes_out_total")));
   network.append("numRequests", static_cast<std::int64_t>(metric("network_requests_total")));
+  append_compression(network);
 }
 
 // MongoDB's six kinds; what is none of the first five is a "command".

@@ -44,6 +44,7 @@ class Control final : public ServerControl {
  private:
   void append_connections(DocumentBuilder& reply) const;
   void append_network(DocumentBuilder& reply) const;
+  void append_compression(DocumentBuilder& network) const;
   void append_counters(DocumentBuilder& reply) const;
   double metric(std::string_view name) const;
 

@@ -116,7 +116,8 @@ class Server {
     MULTIFORA_ASSIGN(const std::vector<std::string> names,
                      Control::choose_compressors(config_, host));
     net::NetworkOptions options = network_options(config_);
-    for (const std::string& name : names) options.compressors.push_back(host.codec(name)->wire_id);
+    for (const std::string& name : names) 
+      options.compressors.push_back({host.codec(name)->wire_id, name});
     control_->set_compressors(names);
     MULTIFORA_ASSIGN(network_, net::Network::open(options, host.clock(), log_, host.metrics()));
     return {};

@@ -253,6 +253,10 @@ bool Connection::unwrap(Bytes* message) {
   const Status status = wire::decompress_message(network_.dispatcher_->host(), *message, unpacked,
                                                  &message_.compressor);
   if (status.ok()) {
+    if (const auto* counters = network_.compression(message_.compressor)) {
+      counters->unpacked_in.add(message->size());
+      counters->unpacked_out.add(unpacked.size());
+    }
     *message = unpacked;
     return true;
   }
@@ -382,11 +386,15 @@ void Connection::finish_frame() {
   response_to_ = frame.request_id;  // of a stream's next reply
   wire::finish_reply(operation_.reply, frame);
   sent_ = 0;
-  if (message_.compressor == 0 || !network_.may_compress(message_.compressor)) return;
+  const auto* counters = network_.compression(message_.compressor);
+  if (counters == nullptr) return;
   Buffer& packed = scratch().packed;
   if (wire::compress_message(network_.dispatcher_->host(), message_.compressor, operation_.reply,
-                             packed))
+                             packed)) {
+    counters->packed_in.add(operation_.reply.size());
+    counters->packed_out.add(packed.size());
     operation_.reply.assign(packed);
+  }
   shrink(packed);
 }
 

@@ -151,6 +151,18 @@ Network::Network(const NetworkOptions& options, Clock& clock, LogSink& log,
   if (options_.threads == 0)
     options_.threads = static_cast<int>(std::thread::hardware_concurrency()) + 2;
   options_.threads_max = std::max(options_.threads_max, options_.threads);
+  for (const NetworkOptions::Compressor& compressor : options_.compressors) {
+    const auto counter = [&](std::string_view name, std::string_view help) -> Counter& {
+      return metrics.counter(name, help, {{"compressor", compressor.name}});
+    };
+    compression_.emplace(
+        compressor.wire_id,
+        CompressionCounters{
+            counter("network_compress_in_bytes_total", "Bytes of replies before compression"),
+            counter("network_compress_out_bytes_total", "Bytes of replies after compression"),
+            counter("network_decompress_in_bytes_total", "Bytes of compressed requests"),
+            counter("network_decompress_out_bytes_total", "Bytes of requests decompressed")});
+  }
 }
 
 Network::~Network() = default;
@@ -344,9 +356,9 @@ std::size_t Network::connections() const {
   return connections_.size();
 }
 
-bool Network::may_compress(std::uint8_t id) const {
-  return std::find(options_.compressors.begin(), options_.compressors.end(), id) !=
-         options_.compressors.end();
+const Network::CompressionCounters* Network::compression(std::uint8_t wire_id) const {
+  const auto found = compression_.find(wire_id);
+  return found == compression_.end() ? nullptr : &found->second;
 }
 
 void Network::wake_for_timer() {

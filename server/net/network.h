@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,8 +37,11 @@ struct NetworkOptions {
   int threads = 0;        // serving threads; 0: two more than there are processors
   int threads_max = 128;  // while long commands hold the others
   std::int64_t stall_ms = 30'000;     // a message or reply that does not move for so long
-  // Wire ids of the compressors that replies may use.
-  std::vector<std::uint8_t> compressors;
+  struct Compressor {
+    std::uint8_t wire_id;
+    std::string name;  // of its counters
+  };
+  std::vector<Compressor> compressors;  // that replies may use
 };
 
 class Network {
@@ -76,7 +80,13 @@ class Network {
   void wake_for_timer();
   std::int64_t now_ms() const { return clock_.monotonic_us() / 1000; }
   bool draining() const { return draining_.load(std::memory_order_relaxed); }
-  bool may_compress(std::uint8_t id) const;
+
+  // Bytes before and after, of the messages that one compressor packed or unpacked.
+  struct CompressionCounters {
+    Counter &packed_in, &packed_out, &unpacked_in, &unpacked_out;
+  };
+  // Null: not one of options_.compressors.
+  const CompressionCounters* compression(std::uint8_t wire_id) const;
 
   NetworkOptions options_;
   Clock& clock_;
@@ -105,6 +115,7 @@ class Network {
   Counter& requests_;
   Counter& created_;
   Counter& refused_;
+  std::map<std::uint8_t, CompressionCounters> compression_;  // by wire id
   MetricsRegistry& metrics_;
   // Only from start() on: a network that never starts may outlive the registry.
   MetricsRegistry::Registration current_;

@@ -117,7 +117,7 @@ class Server {
     host.freeze();
     dispatcher = std::make_unique<Dispatcher>(host, nullptr, &disk, DispatchOptions{"rs0", 100'000});
     options.port = 0;
-    options.compressors = {3};
+    options.compressors = {{3, "zstd"}};
     auto opened = Network::open(options, system_clock(), null_log(), host.metrics());
     REQUIRE(opened.has_value());
     network = std::move(*opened);

@@ -44,6 +44,20 @@ class PyMongo(unittest.TestCase):
         self.assertEqual(list(c.aggregate([{"$group": {"_id": None, "n": {"$sum": 1}}}])),
                          [{"_id": None, "n": 200}])
 
+    def test_wire_compression(self):
+        for compressor in ("snappy", "zlib", "zstd"):
+            with self.subTest(compressor):
+                client = pymongo.MongoClient("127.0.0.1", PORT, compressors=compressor)
+                document = {"_id": compressor, "text": "compressible " * 5000}
+                client.pytest.compressed.replace_one({"_id": compressor}, document, upsert=True)
+                self.assertEqual(client.pytest.compressed.find_one({"_id": compressor}), document)
+                used = client.admin.command("serverStatus")["network"]["compression"][compressor]
+                self.assertGreater(used["decompressor"]["bytesOut"], 65000)
+                self.assertLess(used["decompressor"]["bytesIn"], 20000)
+                self.assertGreater(used["compressor"]["bytesIn"], 65000)
+                self.assertLess(used["compressor"]["bytesOut"], 20000)
+                client.close()
+
     def test_errors(self):
         c = self.db.errors
         c.drop()
