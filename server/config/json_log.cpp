@@ -144,7 +144,9 @@ std::vector<std::string> JsonLog::recent() const {
 Status JsonLog::rotate() {
   if (path_.empty()) return {};
   std::lock_guard lock(mutex_);
-  const std::string old = path_ + utc_text(system_clock().wall_ms(), ".%Y-%m-%dT%H-%M-%S");
+  const std::string stem = path_ + utc_text(system_clock().wall_ms(), ".%Y-%m-%dT%H-%M-%S");
+  std::string old = stem;
+  for (int i = 1; ::access(old.c_str(), F_OK) == 0; ++i) old = stem + "." + std::to_string(i);
   if (::access(path_.c_str(), F_OK) == 0 && ::rename(path_.c_str(), old.c_str()) != 0)
     return {ErrorCode::kFileStreamFailed, "cannot rename the log file to " + old + ": " +
                                               std::strerror(errno)};

@@ -37,13 +37,16 @@ TEST_CASE("a file, its level, rotation and the newest lines") {
     CHECK((*log)->rotate().ok());
     (*log)->event(LogLevel::kInfo, "a", "after", {});
     CHECK((*log)->recent().size() == 2);
+    // Within the same second: the earlier file must not be replaced.
+    CHECK((*log)->rotate().ok());
+    (*log)->event(LogLevel::kInfo, "a", "last", {});
   }
   std::ifstream file(path);
   std::string first, second;
   std::getline(file, first);
-  CHECK(first.find("after") != std::string::npos);
+  CHECK(first.find("last") != std::string::npos);
   CHECK_FALSE(std::getline(file, second));
-  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 2);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 3);
   std::filesystem::remove_all(folder);
   CHECK_FALSE(JsonLog::open("/no/such/folder/x.log", LogLevel::kInfo).has_value());
 }

@@ -1,6 +1,6 @@
 // Starting, stopping and starting again: what survives, what a clean stop leaves, what is refused.
 import assert from 'node:assert/strict';
-import {mkdtempSync, readdirSync, rmSync, statSync} from 'node:fs';
+import {mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {after, test} from 'node:test';
@@ -50,6 +50,26 @@ test('a second server on the same directory is refused and says why', async () =
   const server = await Server.start({dbpath});
   await assert.rejects(Server.start({dbpath}), /another multiforadb|in use|lock/i);
   assert.equal(await server.stop(), 0);
+});
+
+test('logRotate and SIGUSR1 each begin a new log file', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'multifora-log-'));
+  const log = path.join(folder, 'server.log');
+  const config = path.join(folder, 'config.json');
+  writeFileSync(config, JSON.stringify({log: {path: log}}));
+  const files = () => readdirSync(folder).filter((name) => name.startsWith('server.log'));
+  const count = async (n) => {
+    for (let i = 0; i < 200 && files().length < n; ++i) await new Promise((next) => setTimeout(next, 10));
+    assert.equal(files().length, n);
+  };
+  const server = await Server.start({args: ['--config', config], logFile: log});
+  await withClient(server, (client) => client.db('admin').command({logRotate: 1}));
+  await count(2);
+  server.process.kill('SIGUSR1');
+  await count(3);
+  assert.equal(await server.stop(), 0);
+  assert.match(readFileSync(log, 'utf8'), /stopped/);
+  rmSync(folder, {recursive: true});
 });
 
 test('what kill -9 leaves is opened again', async () => {

@@ -1,6 +1,6 @@
 // Starts, stops and kills a server for a test. The binary is $MULTIFORADB, or the release build's.
 import {spawn} from 'node:child_process';
-import {existsSync, mkdtempSync, rmSync} from 'node:fs';
+import {existsSync, mkdtempSync, readFileSync, rmSync} from 'node:fs';
 import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {createInterface} from 'node:readline';
@@ -12,7 +12,8 @@ const readyWithinMs = Number(process.env.MULTIFORADB_READY_MS ?? 60000);
 
 export class Server {
   // dbpath: kept by the caller; without one a temporary directory that stop() removes.
-  static async start({dbpath, args = [], port = 0} = {}) {
+  // logFile: where the configuration in `args` sends the log, standard output otherwise.
+  static async start({dbpath, args = [], port = 0, logFile} = {}) {
     if (!existsSync(binary)) throw new Error(`${binary} does not exist; run scripts/build first`);
     const server = new Server();
     server.ownsPath = dbpath === undefined;
@@ -24,7 +25,7 @@ export class Server {
       server.process.on('exit', (code, signal) => resolve({code, signal}));
     });
     server.process.stderr.setEncoding('utf8').on('data', (text) => server.log.push(text));
-    const ready = new Promise((resolve) => {
+    const ready = logFile ? readyInFile(logFile) : new Promise((resolve) => {
       createInterface({input: server.process.stdout}).on('line', (line) => {
         server.log.push(line);
         const event = parse(line);
@@ -54,6 +55,16 @@ export class Server {
     this.process.kill('SIGKILL');
     return this.exited;
   }
+}
+
+async function readyInFile(file) {
+  for (const deadline = Date.now() + readyWithinMs; Date.now() < deadline;) {
+    const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : [];
+    const ready = lines.filter((line) => /ready/i.test(line)).map(parse).find((event) => event?.port !== undefined);
+    if (ready) return ready;
+    await new Promise((next) => setTimeout(next, 20));
+  }
+  return 'late';
 }
 
 function parse(line) {
