@@ -82,6 +82,21 @@ Status Pager::Impl::open(FileSystem& files, const std::string& file_path,
   return load_table();
 }
 
+// The largest address range that the process may have: `wanted`, or as often half of it as a limit on
+// its address space (RLIMIT_AS, valgrind) makes necessary, but not less than `least`. Twice the
+// range must be free, for the second mapping of debug builds and everything else that comes.
+static std::uint64_t address_range(std::uint64_t wanted, std::uint64_t least) {
+  for (; wanted / 2 >= least; wanted /= 2) {
+    void* const probe = ::mmap(nullptr, 2 * wanted, PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (probe != MAP_FAILED) {
+      ::munmap(probe, 2 * wanted);
+      break;
+    }
+  }
+  return wanted;
+}
+
 Status Pager::Impl::map_file() {
   MULTIFORA_ASSIGN(const std::uint64_t size, file->size());
   if (size / kChunkSize < meta.chunk_count)
@@ -89,7 +104,14 @@ Status Pager::Impl::map_file() {
                   fmt::format("{} is cut short: {} bytes, but its checkpoint needs {}", path, size,
                               meta.chunk_count * kChunkSize));
   file_bytes = meta.chunk_count * kChunkSize;  // what lies behind is found again by growth
-  reserve_bytes = round_up(std::max(options.reserve_bytes, file_bytes.load()), kChunkSize);
+  constexpr std::uint64_t kRangeMin = std::uint64_t{1} << 30;
+  reserve_bytes = address_range(std::max(options.reserve_bytes, file_bytes.load()),
+                                std::max(kRangeMin, 2 * file_bytes.load()));
+  if (reserve_bytes < options.reserve_bytes)
+    log.event(LogLevel::kWarning, "storage",
+              "The process has little address space; the data file cannot outgrow its range.",
+              {{"range_mb", static_cast<std::int64_t>(reserve_bytes >> 20)}});
+  reserve_bytes = round_up(reserve_bytes, kChunkSize);
   pager.page_limit_ = reserve_bytes / kPageSize;
   MULTIFORA_ASSIGN(pager.write_base_, file->map(reserve_bytes, true));
   pager.read_base_ = pager.write_base_;

@@ -1,6 +1,7 @@
 #include "core/storage/pager.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -533,6 +534,25 @@ TEST_CASE("a memory budget is kept after a load and after a scan") {
     scan();  // nothing was lost
   }
   std::filesystem::remove_all(directory);
+}
+
+// As under valgrind, or where an administrator limits it.
+TEST_CASE("a process with little address space opens with a smaller range") {
+  std::ifstream statm("/proc/self/statm");
+  std::uint64_t pages = 0;
+  statm >> pages;
+  struct rlimit before;
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = pages * static_cast<std::uint64_t>(::getpagesize()) + (std::uint64_t{24} << 30);
+  REQUIRE(::setrlimit(RLIMIT_AS, &tight) == 0);
+  FaultFileSystem files(1);
+  MetricsRegistry metrics;
+  const auto opened = Pager::open(files, "db/data.mfdb", PagerOptions{}, null_log(), metrics);
+  ::setrlimit(RLIMIT_AS, &before);
+  REQUIRE_MESSAGE(opened.has_value(), opened.error().message());
+  PageStash stash(**opened);
+  CHECK(stash.ensure(5000).ok());
 }
 
 TEST_CASE_FIXTURE(Pages, "the chunk table grows past one table page") {
