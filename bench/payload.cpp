@@ -1,6 +1,8 @@
 #include "bench/payload.h"
 
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "core/base/assert.h"
@@ -39,19 +41,40 @@ std::string text(std::int64_t id, std::size_t size) {
   return out;
 }
 
-OwnedDocument with_text(std::int64_t id, std::size_t text_size) {
+std::string lines(std::int64_t id, std::size_t size) {
+  std::uint64_t state = static_cast<std::uint64_t>(id) + 1;
+  std::string out;
+  out.reserve(size + 64);
+  while (out.size() < size) {
+    out += "level=info component=ledger message=\"request served\" micros=";
+    out += std::to_string(next(state) % 1000);
+    out += '\n';
+  }
+  out.resize(size);
+  return out;
+}
+
+OwnedDocument with_text(std::int64_t id, std::size_t text_size, Payload payload) {
   DocumentBuilder b;
   b.append("_id", id).append("k", static_cast<std::int32_t>(id % 1000));
-  b.append("text", text(id, text_size));
+  b.append("text", payload == Payload::kText ? text(id, text_size) : lines(id, text_size));
   return std::move(b).finish();
 }
 
 }  // namespace
 
-OwnedDocument make_document(std::int64_t id, std::size_t size_bytes) {
-  static const std::size_t overhead = with_text(0, 0).bytes().size();
+Payload payload_named(std::string_view name) {
+  if (name == "text") return Payload::kText;
+  if (name == "repetitive") return Payload::kRepetitive;
+  std::fprintf(stderr, "there is no payload '%.*s': text or repetitive\n", static_cast<int>(name.size()),
+               name.data());
+  std::exit(1);
+}
+
+OwnedDocument make_document(std::int64_t id, std::size_t size_bytes, Payload payload) {
+  static const std::size_t overhead = with_text(0, 0, payload).bytes().size();
   MULTIFORA_ASSERT(size_bytes >= overhead);
-  return with_text(id, size_bytes - overhead);
+  return with_text(id, size_bytes - overhead, payload);
 }
 
 }  // namespace multifora::bench

@@ -3,13 +3,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "core/bson/view.h"
 
 namespace multifora::bench {
 
-// {_id: id, k: id mod 1000, text: "words ..."} of exactly `size_bytes` (at least 64). The text is words
-// of a small vocabulary: it compresses about as prose does, unlike a repeated character.
-OwnedDocument make_document(std::int64_t id, std::size_t size_bytes);
+// What the text is made of.
+enum class Payload {
+  kText,        // words of a small vocabulary: compresses about as prose does
+  kRepetitive,  // lines of a log that differ in a number: compresses very well, unlike most documents
+};
+// The one of that name ("text", "repetitive"); ends the program where there is none.
+Payload payload_named(std::string_view name);
+
+// {_id: id, k: id mod 1000, text: "..."} of exactly `size_bytes` (at least 64).
+OwnedDocument make_document(std::int64_t id, std::size_t size_bytes, Payload payload = Payload::kText);
 
 }  // namespace multifora::bench
