@@ -1,0 +1,1 @@
+"""What the benchmark scripts share: a small wire client, processes, probes, statistics, plots."""
