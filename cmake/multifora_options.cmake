@@ -2,6 +2,8 @@
 
 set(MULTIFORA_PLUGINS "all" CACHE STRING
     "Plugins linked into the server: 'all' or a list such as codec-lz4;index-btree;command-crud")
+set(MULTIFORA_EXTRA_PLUGINS "" CACHE STRING
+    "Folders of plugins outside of plugins/, a list; relative to the source folder or absolute")
 option(MULTIFORA_SHARED_PLUGINS "Also build every plugin as a shared object" ON)
 option(MULTIFORA_TESTS "Build the tests" ON)
 option(MULTIFORA_BENCH "Build the benchmarks" ON)

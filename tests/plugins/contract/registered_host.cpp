@@ -7,6 +7,7 @@
 
 const multifora::PluginEntry* multifora_plugin_codec_null();
 const multifora::PluginEntry* multifora_plugin_index_plain();
+const multifora::PluginEntry* multifora_plugin_index_sorted();
 const multifora::PluginEntry* multifora_plugin_command_reference();
 
 namespace multifora::contract {
@@ -23,6 +24,8 @@ void load_registered(PluginHost& host) {
   for (const LinkedPlugin plugin : linked_plugins()) load(host, *plugin());
   load(host, *multifora_plugin_codec_null());
   load(host, *multifora_plugin_index_plain());
+  // The example plugin, unless this build links it (MULTIFORA_EXTRA_PLUGINS).
+  if (host.index_kind("sorted") == nullptr) load(host, *multifora_plugin_index_sorted());
   load(host, *multifora_plugin_command_reference());
 }
 
