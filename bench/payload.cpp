@@ -77,4 +77,15 @@ OwnedDocument make_document(std::int64_t id, std::size_t size_bytes, Payload pay
   return with_text(id, size_bytes - overhead, payload);
 }
 
+std::size_t mixed_size(std::int64_t id, std::size_t size_max) {
+  constexpr std::size_t kSizeMin = 300;
+  if (size_max <= kSizeMin) return size_max;
+  std::uint64_t state = static_cast<std::uint64_t>(id);
+  const std::uint64_t bits = next(state);
+  // A size class by halving, then anywhere in it.
+  std::size_t top = size_max;
+  for (std::uint64_t b = bits & 7; b > 0 && top / 2 > kSizeMin; --b) top /= 2;
+  return kSizeMin + (bits >> 8) % (top - kSizeMin + 1);
+}
+
 }  // namespace multifora::bench

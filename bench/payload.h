@@ -20,4 +20,7 @@ Payload payload_named(std::string_view name);
 // {_id: id, k: id mod 1000, text: "..."} of exactly `size_bytes` (at least 64).
 OwnedDocument make_document(std::int64_t id, std::size_t size_bytes, Payload payload = Payload::kText);
 
+// The size of document `id` where sizes are mixed: from 300 bytes to `size_max`, small ones most often.
+std::size_t mixed_size(std::int64_t id, std::size_t size_max);
+
 }  // namespace multifora::bench
