@@ -39,7 +39,7 @@ void append_memory(DocumentBuilder& reply) {
   memory.append("supported", true);
 }
 
-void append_storage(Store& store, DocumentBuilder& reply) {
+void append_storage(PluginHost& host, Store& store, DocumentBuilder& reply) {
   {
     auto engine = reply.object("storageEngine");
     engine.append("name", "multifora");
@@ -53,6 +53,9 @@ void append_storage(Store& store, DocumentBuilder& reply) {
   storage.append("data_free_bytes", static_cast<std::int64_t>(stats.data_free_bytes));
   storage.append("log_live_bytes", static_cast<std::int64_t>(stats.log_live_bytes));
   storage.append("log_allocated_bytes", static_cast<std::int64_t>(stats.log_allocated_bytes));
+  storage.append("log_syncs", static_cast<std::int64_t>(host.metrics().value("wal_syncs_total")));
+  storage.append("log_written_bytes",
+                 static_cast<std::int64_t>(host.metrics().value("wal_written_bytes_total")));
   storage.append("checkpoints", static_cast<std::int64_t>(stats.checkpoints));
 }
 
@@ -89,7 +92,7 @@ Status run(CommandContext& context, const CommandRequest& request, DocumentBuild
   reply.append_date_ms("localTime", now_ms);
   if (server != nullptr) server->append_server_status(reply);
   append_memory(reply);
-  append_storage(context.store(), reply);
+  append_storage(host, context.store(), reply);
   if (request.flag("metrics", true)) append_metrics(host, reply);
   return {};
 }
