@@ -16,9 +16,13 @@ def _say(text):
     print(text, file=sys.stderr, flush=True)
 
 
+# Always built, so that experiments share the builds of the same inputs.
+_PROGRAMS = {"multiforadb", "bench_fill", "bench_load", "bench_ops"}
+
+
 def _targets(protocol):
-    """Programs that the arms need: those that steps name, and the server."""
-    names = {"multiforadb"} if any(w["kind"] == "server" for w in protocol["workloads"]) else set()
+    """Programs that the arms need: the usual ones, and those that steps name."""
+    names = set(_PROGRAMS)
     for workload in protocol["workloads"]:
         for step in workload["steps"]:
             for part in step["run"]:

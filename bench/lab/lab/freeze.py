@@ -12,7 +12,8 @@ _LAB = pathlib.Path(__file__).resolve().parents[1]
 
 def lab_sources():
     """One hash of the laboratory's own code: it decides what a figure means."""
-    files = [*_LAB.glob("lab/*.py"), _LAB / "protocol.schema.json", *(_LAB.parent / "harness").glob("*.py")]
+    shared = ["machine.py", "probes.py", "process.py", "stats.py", "wire.py"]
+    files = [*_LAB.glob("lab/*.py"), _LAB / "protocol.schema.json", *(_LAB.parent / "harness" / name for name in shared)]
     names = sorted((f.relative_to(_LAB.parent).as_posix(), ledger.sha256_file(f)) for f in files)
     return ledger.sha256_text(ledger.canonical(names))
 
