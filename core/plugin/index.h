@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,7 +40,7 @@ enum IndexCapability : std::uint32_t {
   kIndexCovered = 1u << 3,   // keys decode to the original values
   kIndexCount = 1u << 4,     // exact counts of a key range without a walk
   kIndexUnique = 1u << 5,    // may be created unique
-  kIndexPaths = 1u << 6,     // one index serves many paths (wildcard): the key starts with the path
+  kIndexPaths = 1u << 6,     // one index serves many paths: ask paths_for() how it reads for one
 };
 
 // The keys of one document in one index: sorted, without duplicates.
@@ -112,6 +113,22 @@ class IndexBulkBuilder {
       const std::function<Status(std::uint64_t done, std::uint64_t total)>& progress) = 0;
 };
 
+// How an index that serves many paths reads for predicates on one of them: as an ordered index whose
+// fields are those of `key_pattern`, one of which holds paths. An entry at a path stands for a value
+// there (an element, where an array is there). Values that have no entry of their own: missing
+// fields, and objects that are not empty, whose content has entries at longer paths.
+struct IndexPaths {
+  OwnedDocument key_pattern;         // {"$_path": 1, "a.b": 1}; bounds and explain are in its fields
+  std::uint64_t multikey_fields = 0;  // by field of key_pattern
+  std::size_t path_field = 0;        // its values are paths
+  std::size_t value_field = 1;       // its values are those found at the path
+  // Where values at the path are found: more than one where part of the path may be a position.
+  std::vector<std::string> paths;
+  // Everything below `paths` is in the index too: where the path exists, some entry is at one of
+  // them or at a longer path that begins with one of them and a dot.
+  bool whole = false;
+};
+
 struct IndexStats {
   std::uint64_t entries = 0;
   std::uint64_t size_bytes = 0;  // pages in use
@@ -135,6 +152,14 @@ class Index {
   // Bit i: some document had an array at field i (so bounds on it may not be intersected).
   virtual std::uint64_t multikey_fields(const IndexState& state) const = 0;
 
+  // With kIndexPaths: how this state reads for predicates on `path`; nullopt where it has nothing to
+  // say about them.
+  virtual Result<std::optional<IndexPaths>> paths_for(const IndexState& state,
+                                                      std::string_view path) const {
+    static_cast<void>(state), static_cast<void>(path);
+    return std::nullopt;
+  }
+
   // Pages that inserting or removing `keys` may take from the stash.
   virtual std::size_t pages_needed(const IndexKeySet& keys) const = 0;
   // Another record's id that already has one of `keys` (0: none).
@@ -145,12 +170,13 @@ class Index {
   virtual Status clear() = 0;  // retires every page
 
   virtual std::unique_ptr<IndexCursor> cursor(const IndexState& state) const = 0;
-  // Appends the encoding of `value` as field `field` of a key, as extract does (direction,
-  // collation, hashing).
+  // Appends the encoding of `value` as field `field` of a key (with kIndexPaths: of the pattern that
+  // paths_for gives), as extract does (direction, collation, hashing).
   virtual void append_bound(KeyStringBuilder& key, std::size_t field, const ValueView& value) const = 0;
   // Entries with from <= key < to (byte order; an empty `to` is the end).
   virtual Result<std::uint64_t> count_range(const IndexState& state, Bytes from, Bytes to) const = 0;
-  // Appends the key's values, named by the pattern's fields. Requires kIndexCovered.
+  // Appends the key's values, named by the pattern's fields (with kIndexPaths: the one that paths_for
+  // gives for the entry's path). Requires kIndexCovered.
   virtual Status decode(Bytes key, Bytes type_bits, DocumentBuilder& out) const = 0;
 
   virtual std::unique_ptr<IndexBulkBuilder> bulk_builder(std::uint64_t memory_budget_bytes,

@@ -330,10 +330,11 @@ Result<NormalizedIndexSpec> normalize_index_spec(const PluginHost& host, const C
   NormalizedIndexSpec normalized;
   normalized.kind = choose_kind(host, general.view());
   if (normalized.kind == nullptr) return fail(no_kind(general.view()));
-  if (spec["unique"].truthy() && (normalized.kind->capabilities & kIndexUnique) == 0)
-    return fail(cannot_create("Index type '" + std::string(normalized.kind->name) +
-                              "' does not support the unique option"));
   MULTIFORA_ASSIGN_R(normalized.spec, normalized.kind->normalize(host, general.view()));
+  for (const std::string_view option : {"unique", "prepareUnique"})
+    if (spec[option].truthy() && (normalized.kind->capabilities & kIndexUnique) == 0)
+      return fail(cannot_create("Index type '" + std::string(normalized.kind->name) +
+                                "' does not support the " + std::string(option) + " option"));
   return normalized;
 }
 

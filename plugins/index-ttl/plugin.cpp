@@ -5,7 +5,7 @@
 #include "core/plugin/plugin.h"
 
 #include "core/bson/builder.h"
-#include "core/plugin/index.h"
+#include "core/plugin/index_over.h"
 #include "plugins/index-ttl/ttl_sweep.h"
 
 namespace multifora {
@@ -23,20 +23,14 @@ OwnedDocument without_expiry(DocumentView spec) {
   return std::move(out).finish();
 }
 
-// The kind that would take the specification if it did not expire.
+// The ordered kind, if it would take the specification as it is without the expiry.
 Result<const IndexKind*> ordered_kind(const PluginHost& host, DocumentView plain) {
-  const IndexKind* best = nullptr;
-  int best_claim = 0;
-  for (const IndexKind* kind : host.index_kinds()) {
-    const int claim = kind->claims(plain);
-    if (claim <= best_claim) continue;
-    best = kind;
-    best_claim = claim;
-  }
-  if (best == nullptr || (best->capabilities & kIndexRange) == 0)
+  MULTIFORA_ASSIGN_R(const IndexKind* kind, find_ordered_kind(host, "TTL"));
+  if (kind->claims(plain) <= 0)
     return fail(ErrorCode::kCannotCreateIndex,
-                "TTL indexes need an ordered index kind; load the plugin index-btree");
-  return best;
+                "The field 'expireAfterSeconds' is only allowed in an ascending or descending index "
+                "of one field");
+  return kind;
 }
 
 Result<OwnedDocument> normalize(const PluginHost& host, DocumentView spec) {
