@@ -231,7 +231,7 @@ Result<ExpressionPtr> parse_sort_array(const OperatorRow& row, const ValueView& 
   std::vector<ExpressionPtr> args(2);
   MULTIFORA_ASSIGN_R(args[0], parse_expression(values[0], scope));
   args[1] = make_constant(Value(values[1]).own());
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<Value> sort_array(Args args, EvalContext& context) {
@@ -298,7 +298,7 @@ Result<ExpressionPtr> parse_zip(const OperatorRow& row, const ValueView& spec, V
   for (ExpressionPtr& e : defaults) args.push_back(std::move(e));
   auto node = std::make_unique<Node>(row, std::move(args));
   node->set_spec(spec);
-  return fold(std::move(node));
+  return fold(std::move(node), scope);
 }
 
 Result<Value> zip(Args args, EvalContext&) {

@@ -91,7 +91,7 @@ Result<ExpressionPtr> parse_switch(const OperatorRow& row, const ValueView& spec
   args.push_back(std::move(otherwise));
   auto node = std::make_unique<Node>(row, std::move(args));
   node->set_spec(spec);
-  return fold(std::move(node));
+  return fold(std::move(node), scope);
 }
 
 constexpr OperatorRow kRows[] = {

@@ -60,7 +60,7 @@ Result<ExpressionPtr> parse_part(const OperatorRow& row, const ValueView& spec, 
   }
   std::vector<ExpressionPtr> args(2);
   MULTIFORA_ASSIGN_R(args[0], parse_expression(date, scope));
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<std::optional<DateParts>> parts(const Node& node, EvalContext& context) {

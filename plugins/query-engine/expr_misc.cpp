@@ -279,7 +279,7 @@ Result<ExpressionPtr> parse_similarity(const OperatorRow& row, const ValueView& 
   args.push_back(make_constant(Value::of(score)));
   auto node = std::make_unique<Node>(row, std::move(args));
   node->set_spec(spec);
-  return fold(std::move(node));
+  return fold(std::move(node), scope);
 }
 
 Result<std::vector<double>> vector_of(std::string_view op, const ValueView& v) {

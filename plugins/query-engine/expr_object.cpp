@@ -136,7 +136,7 @@ Result<ExpressionPtr> parse_get_field(const OperatorRow& row, const ValueView& s
   if (const Value* name = args[0]->constant(); name != nullptr && name->type() != kString)
     return fail_code(5654602, fmt::format("$getField requires 'field' to evaluate to type String, but "
                                           "got {}", type_text(name->view())));
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<Value> get_field(Args args, EvalContext&) {
@@ -162,7 +162,7 @@ Result<ExpressionPtr> parse_set_field(const OperatorRow& row, const ValueView& s
     MULTIFORA_ASSIGN_R(args[i], parse_expression(values[i], scope));
   }
   MULTIFORA_TRY_R(check_field_argument(row, *args[0]));
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<Value> with_field(std::string_view op, const Value& input, std::string_view name,

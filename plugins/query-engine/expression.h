@@ -33,12 +33,21 @@ class VariableScope {
   void release(std::size_t mark);
   std::size_t slots() const { return slots_; }
 
+  // The first failure of an expression of constants, such as {$divide: [1, 0]}, in what was parsed so
+  // far. Whoever is about to run it fails with it, also where there is no document to evaluate it
+  // for; what is only parsed (a view, a validator) does not.
+  void note_failure(Status failure) {
+    if (failure_.ok()) failure_ = std::move(failure);
+  }
+  const Status& failure() const { return failure_; }
+
   // Slots of the names that every scope has. ROOT and CURRENT stand for EvalContext::root.
   enum SystemSlot { kRoot, kRemove, kNow, kClusterTime, kUserRoles, kSearchMeta, kSystemSlots };
 
  private:
   std::vector<std::pair<std::string, int>> names_;
   std::size_t slots_ = 0;
+  Status failure_;
 };
 
 // What evaluation needs besides the document. One a pipeline (or a find command).

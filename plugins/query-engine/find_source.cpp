@@ -384,6 +384,7 @@ Result<std::unique_ptr<PipelineRun>> PipelineRun::open(CommandContext& context,
   MULTIFORA_ASSIGN_R(auto opened,
                      open_over(p, resolved.ns, all_stages(resolved.stages, arguments.stages),
                                arguments.hint));
+  MULTIFORA_TRY_R(p.scope.failure());
   run->pipeline_ = std::move(opened.pipeline);
   run->source_ = opened.source;
   return run;

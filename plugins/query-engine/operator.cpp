@@ -69,13 +69,16 @@ void Node::append_to(DocumentBuilder& out, std::string_view name) const {
   for (const ExpressionPtr& a : args_) a->append_to(sub.raw(), sub.next_name());
 }
 
-ExpressionPtr fold(std::unique_ptr<Node> node) {
+ExpressionPtr fold(std::unique_ptr<Node> node, VariableScope& scope) {
   if ((node->row().flags & kNoFold) != 0) return node;
   for (std::size_t i = 0; i < node->size(); ++i)
     if (node->has(i) && node->arg(i).constant() == nullptr) return node;
   EvalContext context;
   Result<Value> value = node->evaluate(context);
-  if (!value) return node;  // fails where it is evaluated, if it ever is
+  if (!value) {
+    scope.note_failure(value.error());
+    return node;
+  }
   return make_constant(value->own());
 }
 
@@ -103,7 +106,7 @@ Result<ExpressionPtr> parse_positional(const OperatorRow& row, const ValueView& 
                                         "but {} were passed in.",
                                         row.name, row.min_args, row.max_args, n));
   }
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<std::vector<ValueView>> named_arguments(const OperatorRow& row, const NamedParams& named,
@@ -136,7 +139,7 @@ Result<ExpressionPtr> parse_named(const OperatorRow& row, const ValueView& spec,
     if (values[i].missing()) continue;
     MULTIFORA_ASSIGN_R(args[i], parse_expression(values[i], scope));
   }
-  return fold(std::make_unique<Node>(row, std::move(args)));
+  return fold(std::make_unique<Node>(row, std::move(args)), scope);
 }
 
 Result<ExpressionPtr> parse_operator(const OperatorRow& row, const ValueView& spec,

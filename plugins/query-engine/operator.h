@@ -90,7 +90,7 @@ class Node final : public Expression {
 };
 
 // The node, or its value where the row allows folding and every argument is constant.
-ExpressionPtr fold(std::unique_ptr<Node> node);
+ExpressionPtr fold(std::unique_ptr<Node> node, VariableScope& scope);
 
 // {$op: x} or {$op: [x, y]}; 16020 / 28667 for a wrong number.
 Result<ExpressionPtr> parse_positional(const OperatorRow& row, const ValueView& spec,

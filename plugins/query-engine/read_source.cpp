@@ -68,6 +68,7 @@ Result<std::unique_ptr<CompiledQuery>> CompiledQuery::compile(const QueryEnviron
                                          q.matcher_.get(), options, q.scope_));
     if (q.projection_->needs_match_details()) q.match_details_ = true;
   }
+  MULTIFORA_TRY_R(q.scope_.failure());
   // Parsing may have made more variables.
   if (q.eval_.variables.size() < q.scope_.slots()) q.eval_.variables.resize(q.scope_.slots());
 
