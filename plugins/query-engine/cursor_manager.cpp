@@ -1,5 +1,7 @@
 #include "plugins/query-engine/cursor_manager.h"
 
+#include <algorithm>
+
 #include "core/base/limits.h"
 #include "core/plugin/host.h"
 
@@ -133,6 +135,17 @@ void CursorManager::kill_session(std::string_view lsid) {
     if (at->second.cursor->lsid == lsid) kill_locked(at, ended);
     at = next;
   }
+}
+
+std::map<std::string, std::int64_t> CursorManager::sessions() const {
+  std::map<std::string, std::int64_t> found;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, slot] : slots_) {
+    if (slot.cursor->lsid.empty()) continue;
+    std::int64_t& used = found[slot.cursor->lsid];
+    used = std::max(used, slot.cursor->used_ms);
+  }
+  return found;
 }
 
 void CursorManager::kill_all() {

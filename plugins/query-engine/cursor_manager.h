@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -89,6 +90,8 @@ class CursorManager {
   // False: no such cursor of this namespace.
   bool kill(std::int64_t id, std::string_view ns);
   void kill_session(std::string_view lsid);
+  // The sessions that open cursors belong to, with the time of their last use (wall clock, ms).
+  std::map<std::string, std::int64_t> sessions() const;
   void kill_all();
   // Ends those idle for too long; how many.
   std::size_t sweep();

@@ -4,6 +4,7 @@
 
 #include "core/plugin/command.h"
 #include "core/plugin/host.h"
+#include "plugins/query-engine/cursor_manager.h"
 #include "plugins/query-engine/numeric.h"
 #include "plugins/query-engine/stage.h"
 
@@ -246,12 +247,70 @@ Status parse_current_op(const StageRow&, const ValueView& spec, PipelineContext&
   return {};
 }
 
+// ---------------------------------------------------------------- $listLocalSessions
+
+// SHA-256 of nothing: the digest of the user where nobody has to be one.
+constexpr unsigned char kNobody[32] = {
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
+
+// The sessions that this process holds anything of: the command's own, and those of open cursors.
+class ListLocalSessionsStage final : public ListStage {
+ public:
+  using ListStage::ListStage;
+
+ protected:
+  Status make(std::vector<OwnedDocument>& out) override {
+    std::map<std::string, std::int64_t> sessions;
+    if (context().host != nullptr)
+      if (const auto* cursors = context().host->service<CursorManager>()) sessions = cursors->sessions();
+    if (context().command != nullptr && !context().command->session().lsid.empty())
+      sessions[context().command->session().lsid] = context().eval.now_ms;
+    for (const auto& [lsid, used_ms] : sessions) {
+      DocumentBuilder session;
+      {
+        DocumentBuilder id = session.object("_id");
+        constexpr std::uint8_t kUuid = 4;
+        id.append_binary("id", lsid, kUuid);
+        id.append_binary("uid", Bytes(reinterpret_cast<const char*>(kNobody), sizeof kNobody), 0);
+      }
+      session.append_date_ms("lastUse", used_ms);
+      out.push_back(std::move(session).finish());
+    }
+    return {};
+  }
+};
+
+Status parse_list_local_sessions(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+  if (spec.type() != kObject)
+    return {ErrorCode::kTypeMismatch, fmt::format("$listLocalSessions options must be specified in an object, but found: {}",
+                                                  type_text(spec))};
+  const DocumentView options = spec.as_document();
+  for (const Element& e : options) {
+    const bool known = (e.name() == "allUsers" && e.type() == kBool) || (e.name() == "users" && e.type() == kArray);
+    if (known) continue;
+    if (e.name() == "allUsers" || e.name() == "users")
+      return {ErrorCode::kTypeMismatch, fmt::format("BSON field '$listLocalSessions.{}' is the wrong type '{}'", e.name(),
+                                                    type_name(e.type()))};
+    return {location_code(40415), fmt::format("BSON field '$listLocalSessions.{}' is an unknown field.", e.name())};
+  }
+  if (options["allUsers"].truthy() && !options["users"].missing())
+    return {ErrorCode::kUnsupportedFormat,
+            "$listLocalSessions may not specify {allUsers:true} and {users:[...]} at the same time"};
+  if (!context.collection.empty())
+    return {ErrorCode::kInvalidNamespace,
+            "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection"};
+  out.push_back(std::make_unique<ListLocalSessionsStage>(context, "$listLocalSessions", spec));
+  return {};
+}
+
 constexpr std::uint32_t kSource = kMustBeFirst | kMakesDocuments | kNotInFacet;
 constexpr StageRow kRows[] = {
     {"$collStats", parse_coll_stats, kSource},
     {"$currentOp", parse_current_op, kSource | kNoCollection},
     {"$documents", parse_documents, kSource | kNoCollection},
     {"$indexStats", parse_index_stats, kSource},
+    {"$listLocalSessions", parse_list_local_sessions, kSource | kNoCollection},
     {"$planCacheStats", parse_plan_cache_stats, kSource},
 };
 

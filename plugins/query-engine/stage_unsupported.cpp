@@ -37,7 +37,6 @@ constexpr StageRow kRows[] = {
     {"$changeStream", no_change_streams, kMustBeFirst | kNotInFacet},
     {"$changeStreamSplitLargeEvent", no_change_streams, kMustBeLast},
     {"$geoNear", no_geo_index, kMustBeFirst | kNotInFacet},
-    {"$listLocalSessions", not_offered, kMustBeFirst | kNotInFacet},
     {"$listSampledQueries", no_sharding, kMustBeFirst | kNotInFacet},
     {"$listSearchIndexes", no_search, kMustBeFirst | kNotInFacet},
     {"$listSessions", not_offered, kMustBeFirst | kNotInFacet},
