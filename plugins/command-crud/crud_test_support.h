@@ -15,6 +15,8 @@
 #include "tests/support/fault_file_system.h"
 
 const multifora::PluginEntry* multifora_plugin_index_btree();
+const multifora::PluginEntry* multifora_plugin_index_hashed();
+const multifora::PluginEntry* multifora_plugin_index_wildcard();
 const multifora::PluginEntry* multifora_plugin_query_engine();
 const multifora::PluginEntry* multifora_plugin_command_crud();
 
@@ -22,10 +24,16 @@ namespace multifora::crud {
 
 class Commands {
  public:
-  explicit Commands(std::uint64_t seed = 1) : files(seed), interrupt(system_clock()) {
+  // `more`: plugins beside those that these commands need.
+  explicit Commands(std::uint64_t seed = 1,
+                    std::initializer_list<const PluginEntry*> more = {})
+      : files(seed), interrupt(system_clock()) {
     REQUIRE(host.load(*multifora_plugin_index_btree(), "").ok());
+    REQUIRE(host.load(*multifora_plugin_index_hashed(), "").ok());
+    REQUIRE(host.load(*multifora_plugin_index_wildcard(), "").ok());
     REQUIRE(host.load(*multifora_plugin_query_engine(), "").ok());
     REQUIRE(host.load(*multifora_plugin_command_crud(), "").ok());
+    for (const PluginEntry* plugin : more) REQUIRE(host.load(*plugin, "").ok());
     host.freeze();
     StoreOptions options;
     options.path = "/db";

@@ -106,6 +106,15 @@ const char* const kIndexes[] = {
     R"({"key":{"a.0":1},"name":"a0"})",
     R"({"key":{"a.1.x":1,"b":1},"name":"a1x"})",
     R"({"key":{"b":1,"a":1},"name":"ba","partialFilterExpression":{"c":{"$gt":1}}})",
+    R"({"key":{"a":"hashed"},"name":"ha"})",
+    R"({"key":{"b":"hashed","c":1},"name":"hbc"})",
+    R"({"key":{"c":1,"b":"hashed"},"name":"chb"})",
+    R"({"key":{"$**":1},"name":"w"})",
+    R"({"key":{"a.$**":-1},"name":"wa"})",
+    R"({"key":{"$**":1},"name":"wp","wildcardProjection":{"a.x":0,"_id":1}})",
+    R"({"key":{"$**":1},"name":"wf","partialFilterExpression":{"b":{"$gte":1}}})",
+    R"({"key":{"c":1,"a.$**":1,"b":-1},"name":"cwb"})",
+    R"({"key":{"$**":1,"c":-1},"name":"wc","wildcardProjection":{"c":0}})",
 };
 
 // Every answer that a query has, as text.
@@ -175,8 +184,12 @@ void run_round(std::uint64_t seed) {
     const Answers wanted = answers(db, filter, sort, R"({"$natural":1})");
     const std::string about = "seed " + std::to_string(seed) + " filter " + filter + " sort " + sort;
     check_same(wanted, answers(db, filter, sort, ""), about);
-    for (const std::string& hint : hints)
-      check_same(wanted, answers(db, filter, sort, hint), about + " hint " + hint);
+    for (const std::string& hint : hints) {
+      const Answers got = answers(db, filter, sort, hint);
+      // An index that serves many paths cannot serve every query.
+      if (got.ids.find("No query solutions") != std::string::npos) continue;
+      check_same(wanted, got, about + " hint " + hint);
+    }
   }
   REQUIRE(db.store->check().empty());
 }

@@ -45,6 +45,9 @@ Status explain_query(CommandContext& context, const CommandRequest& request, con
   explain.query = &source->query();
   explain.executor = source->executor();
   explain.rejected = &source->rejected();
+  if (source->view() != nullptr)
+    explain.index_filter =
+        source->query().index_filter(source->view()->info().id) != nullptr;
   explain.verbosity = verbosity;
   explain.outer_stage = outer_stage;
   if (verbosity != ExplainVerbosity::kQueryPlanner && source->executor() != nullptr) {
@@ -60,6 +63,9 @@ Status explain_query(CommandContext& context, const CommandRequest& request, con
     }
     explain.millis = (context.host().clock().monotonic_us() - start) / 1000;
   }
+  if (verbosity == ExplainVerbosity::kAllPlansExecution && source->view() != nullptr)
+    MULTIFORA_TRY(run_trials(source->query(), *source->view(), context.interrupt(),
+                             context.store().temp_directory(), explain));
   if (!outer_stage.empty()) {
     explain.outer_fields = outer_fields(outer_stage, explain.returned);
     explain.returned = 0;

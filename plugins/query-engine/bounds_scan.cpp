@@ -21,9 +21,10 @@ bool is_descending(const ValueView& direction) {
 
 }  // namespace
 
-ScanBounds::ScanBounds(const Index& index, const std::vector<FieldBounds>& bounds) {
+ScanBounds::ScanBounds(const Index& index, DocumentView key_pattern,
+                       const std::vector<FieldBounds>& bounds) {
   std::size_t number = 0;
-  for (const Element& part : index.spec().key_pattern.view()) {
+  for (const Element& part : key_pattern) {
     Field field;
     field.descending = is_descending(part.value());
     const FieldBounds& wanted = bounds[number];

@@ -18,8 +18,9 @@ namespace multifora {
 
 class ScanBounds {
  public:
-  // `bounds`: one for each field of the index's pattern, in ascending values.
-  ScanBounds(const Index& index, const std::vector<FieldBounds>& bounds);
+  // `bounds`: one for each field of `key_pattern` (the index's, or what its paths_for gave), in
+  // ascending values.
+  ScanBounds(const Index& index, DocumentView key_pattern, const std::vector<FieldBounds>& bounds);
   // Every key with from <= key < to (empty: no end), as min() and max() give them.
   ScanBounds(Buffer from, Buffer to);
 

@@ -37,7 +37,7 @@ class MergeStage final : public ExecStage {
  public:
   MergeStage(const PlanNode& plan, ExecContext& context) : ExecStage(plan, context) {
     const PlanNode& scan = *plan.children.front();
-    for (const Element& part : scan.index_spec.view()["key"].as_document())
+    for (const Element& part : scan.key_pattern.view())
       descending_.push_back(part->is_number() && part->number_as_double() < 0);
   }
   bool exhausted() const override { return started_ && heap_.empty(); }

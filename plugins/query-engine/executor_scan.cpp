@@ -124,7 +124,8 @@ class IndexWalk {
       if (plan_.fixed_range)
         bounds_ = std::make_unique<ScanBounds>(plan_.range_from, plan_.range_to);
       else
-        bounds_ = std::make_unique<ScanBounds>(*ref_->index, plan_.bounds);
+        bounds_ = std::make_unique<ScanBounds>(*ref_->index, plan_.key_pattern.view(),
+                                               plan_.bounds);
     }
     cursor_ = ref_->index->cursor(ref_->state);
     in_run_ = false;
@@ -231,7 +232,7 @@ class DistinctScanStage final : public ScanStage {
  public:
   DistinctScanStage(const PlanNode& plan, ExecContext& context)
       : ScanStage(plan, context), walk_(plan, context) {
-    for (const Element& part : plan.index_spec.view()["key"].as_document())
+    for (const Element& part : plan.key_pattern.view())
       descending_.push_back(part->is_number() && part->number_as_double() < 0);
   }
   bool exhausted() const override { return walk_.done(); }

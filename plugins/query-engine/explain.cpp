@@ -68,7 +68,7 @@ void append_filter(const std::vector<const MatchNode*>& filter, DocumentBuilder&
 void append_bounds(const PlanNode& plan, DocumentBuilder& out) {
   DocumentBuilder shown = out.object("indexBounds");
   std::size_t field = 0;
-  for (const Element& part : plan.index_spec.view()["key"].as_document()) {
+  for (const Element& part : plan.key_pattern.view()) {
     const bool descending = part->is_number() && part->number_as_double() < 0;
     const bool reversed = descending != plan.backward;
     ArrayBuilder intervals = shown.array(part.name());
@@ -80,7 +80,7 @@ void append_bounds(const PlanNode& plan, DocumentBuilder& out) {
 
 void append_index(const PlanNode& plan, DocumentBuilder& out) {
   const DocumentView spec = plan.index_spec.view();
-  const DocumentView key = spec["key"].as_document();
+  const DocumentView key = plan.key_pattern.view();
   out.append("keyPattern", key);
   out.append("indexName", plan.index_name);
   if (spec["collation"].type() == BsonType::kObject)
@@ -97,7 +97,9 @@ void append_index(const PlanNode& plan, DocumentBuilder& out) {
   }
   const bool is_id = plan.index_name == "_id_";
   out.append("isUnique", is_id || spec["unique"].truthy());
-  out.append("isSparse", spec["sparse"].truthy());
+  // An index that serves many paths has entries only where they exist.
+  const bool of_paths = key.bytes() != spec["key"].as_document().bytes();
+  out.append("isSparse", of_paths || spec["sparse"].truthy());
   out.append("isPartial", !spec["partialFilterExpression"].missing());
   out.append("indexVersion", std::int32_t{2});
   out.append("direction", plan.backward ? "backward" : "forward");
@@ -282,6 +284,23 @@ void append_execution_stages(const QueryExplain& explain, DocumentBuilder& out) 
   input_stage(input);
 }
 
+// One of the plans that were to choose from, run for a while.
+void append_trial(const QueryExecutor& trial, ArrayBuilder& out) {
+  std::uint64_t keys = 0, docs = 0;
+  sum_examined(trial.root(), keys, docs);
+  DocumentBuilder stats = out.object();
+  append_count(stats, "nReturned", trial.root().advanced());
+  stats.append("executionTimeMillisEstimate", std::int32_t{0});
+  append_count(stats, "totalKeysExamined", keys);
+  append_count(stats, "totalDocsExamined", docs);
+  stats.append("score", trial.root().works() == 0
+                            ? 1.0
+                            : 1.0 + static_cast<double>(trial.root().advanced()) /
+                                        static_cast<double>(trial.root().works()));
+  DocumentBuilder stages = stats.object("executionStages");
+  append_stats_fields(trial.root(), stages);
+}
+
 }  // namespace
 
 Status ExplainRegistry::add(std::string_view command, ExplainFunction function) {
@@ -307,6 +326,27 @@ Result<ExplainVerbosity> parse_verbosity(const ValueView& value) {
                                         "' for field 'explain.verbosity' is not a valid value.");
 }
 
+Status run_trials(CompiledQuery& query, CollectionView& view, Interrupt& interrupt,
+                  const std::string& temp_directory, QueryExplain& explain) {
+  constexpr std::uint64_t kRowsMax = 101;
+  constexpr std::uint64_t kWorksMax = 10'000;
+  MULTIFORA_ASSIGN(PlannedQuery planned, query.plan(view));
+  if (planned.rejected.empty()) return {};
+  std::vector<PlanPtr> plans;
+  plans.push_back(std::move(planned.plan));
+  for (PlanPtr& other : planned.rejected) plans.push_back(std::move(other));
+  for (PlanPtr& plan : plans) {
+    auto trial = query.execute(std::move(plan), view, interrupt, temp_directory);
+    Row row;
+    while (trial->root().advanced() < kRowsMax && trial->root().works() < kWorksMax) {
+      MULTIFORA_ASSIGN(const bool more, trial->next(row));
+      if (!more) break;
+    }
+    explain.trials.push_back(std::move(trial));
+  }
+  return {};
+}
+
 void append_query_explain(const QueryExplain& explain, DocumentBuilder& reply) {
   {
     DocumentBuilder planner = reply.object("queryPlanner");
@@ -315,7 +355,7 @@ void append_query_explain(const QueryExplain& explain, DocumentBuilder& reply) {
       explain.query->matcher().append_parsed(planner, "parsedQuery");
     else
       planner.append("parsedQuery", DocumentView());
-    planner.append("indexFilterSet", false);
+    planner.append("indexFilterSet", explain.index_filter);
     planner.append("optimizationTimeMillis", std::int32_t{0});
     planner.append("maxIndexedOrSolutionsReached", false);
     planner.append("maxIndexedAndSolutionsReached", false);
@@ -344,8 +384,9 @@ void append_query_explain(const QueryExplain& explain, DocumentBuilder& reply) {
   append_count(stats, "totalKeysExamined", keys);
   append_count(stats, "totalDocsExamined", docs);
   append_execution_stages(explain, stats);
-  if (explain.verbosity == ExplainVerbosity::kAllPlansExecution)
-    stats.array("allPlansExecution").close();
+  if (explain.verbosity != ExplainVerbosity::kAllPlansExecution) return;
+  ArrayBuilder all = stats.array("allPlansExecution");
+  for (const auto& trial : explain.trials) append_trial(*trial, all);
 }
 
 void append_explain_tail(CommandContext& context, const CommandRequest& request,

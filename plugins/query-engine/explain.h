@@ -38,6 +38,9 @@ struct QueryExplain {
   const CompiledQuery* query = nullptr;         // null: no filter (a missing collection)
   const QueryExecutor* executor = nullptr;      // null: EOF
   const std::vector<PlanPtr>* rejected = nullptr;
+  bool index_filter = false;
+  // For kAllPlansExecution: every plan that there was to choose from, after run_trials.
+  std::vector<std::unique_ptr<QueryExecutor>> trials;
   ExplainVerbosity verbosity = ExplainVerbosity::kQueryPlanner;
   // A stage above the plan: COUNT, UPDATE, DELETE ... with what it adds to its statistics.
   std::string_view outer_stage;
@@ -47,6 +50,9 @@ struct QueryExplain {
   std::int64_t millis = 0;
   Status outcome;
 };
+// Plans `query` anew on `view` and runs each plan for a first batch; nothing where there is only one.
+Status run_trials(CompiledQuery& query, CollectionView& view, Interrupt& interrupt,
+                  const std::string& temp_directory, QueryExplain& explain);
 // queryPlanner and, by the verbosity, executionStats.
 void append_query_explain(const QueryExplain& explain, DocumentBuilder& reply);
 // The whole reply for an aggregate, or for a read on a view as the pipeline that it comes to.

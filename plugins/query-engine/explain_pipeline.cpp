@@ -34,6 +34,13 @@ Status explain_pipeline(CommandContext& context, const CommandRequest& request,
     explain.query = &source->query();
     explain.executor = source->executor();
     explain.rejected = &source->rejected();
+    if (source->view() != nullptr) {
+      explain.index_filter =
+          source->query().index_filter(source->view()->info().id) != nullptr;
+      if (verbosity == ExplainVerbosity::kAllPlansExecution)
+        MULTIFORA_TRY(run_trials(source->query(), *source->view(), context.interrupt(),
+                                 context.store().temp_directory(), explain));
+    }
     if (explain.executor != nullptr) explain.returned = explain.executor->root().advanced();
   }
   reply.append("explainVersion", "1");

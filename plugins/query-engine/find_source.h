@@ -27,6 +27,7 @@ class QuerySource {
 
   CompiledQuery& query() const { return *query_; }
   QueryExecutor* executor() const { return executor_.get(); }  // null: no such collection
+  CollectionView* view() const { return view_.get(); }         // null: none, or detached
   const std::vector<PlanPtr>& rejected() const { return rejected_; }
 
  private:

@@ -50,6 +50,7 @@ struct PlanNode {
   // Index scans.
   std::string index_name;
   OwnedDocument index_spec;
+  OwnedDocument key_pattern;        // the fields that `bounds` are about, which are also the keys'
   std::uint64_t multikey_fields = 0;
   std::vector<FieldBounds> bounds;  // by field of the pattern
   bool fixed_range = false;         // min() and max() instead

@@ -6,6 +6,7 @@
 #include "core/bson/compare.h"
 #include "core/bson/extended_json.h"
 #include "core/bson/key_string.h"
+#include "plugins/query-engine/index_filters.h"
 #include "plugins/query-engine/planner_index.h"
 
 namespace multifora {
@@ -31,6 +32,8 @@ class Planner {
   Planner(const CollectionView& view, const PlanRequest& request)
       : view_(view), request_(request) {
     append_conjuncts(request.matcher->root(), conjuncts_);
+    for (const IndexRef& ref : view.indexes())
+      if (is_allowed(ref)) indexes_.push_back(&ref);
     std::erase_if(conjuncts_,
                   [](const MatchNode* node) { return node->kind() == MatchKind::kAlwaysTrue; });
   }
@@ -54,6 +57,12 @@ class Planner {
     bool bounded = false;
   };
 
+  bool is_allowed(const IndexRef& ref) const {
+    const IndexSpec& spec = ref.index->spec();
+    return request_.index_filter == nullptr ||
+           request_.index_filter->allows(spec.name, spec.key_pattern.view());
+  }
+
   bool wants_order() const {
     return request_.sort != nullptr && !request_.sort->parts().empty();
   }
@@ -62,7 +71,8 @@ class Planner {
     const int natural = natural_direction();
     if (!request_.min.empty() || !request_.max.empty()) return range_access();
     if (natural != 0 && hint_is_natural()) return note(scan_collection(natural < 0));
-    if (!request_.hint.missing() && !hint_is_natural()) return hinted_access();
+    if (!request_.hint.missing() && !hint_is_natural() && request_.index_filter == nullptr)
+      return hinted_access();
     if (always_false()) return note({make_plan(PlanKind::kEof), true, false, 0, 0, false});
     if (natural != 0 || request_.tailable) return note(scan_collection(natural < 0));
     if (conjuncts_.empty() && !wants_order() && request_.distinct_field.empty()) {
@@ -105,6 +115,7 @@ class Planner {
       const IndexSpec& spec = ref.index->spec();
       const Element key = spec.key_pattern.view().first();
       const bool is_id = spec.name == "_id_";
+      if (!is_id && !is_allowed(ref)) continue;  // no index filter is about a look-up by _id
       if (key.name() != node.path() || ref.building || spec.hidden) continue;
       if (!is_id && (!spec.unique || spec.key_pattern.view().count() != 1)) continue;
       if (!key->is_number() || (ref.index->capabilities() & kIndexEquality) == 0) continue;
@@ -146,11 +157,12 @@ class Planner {
     PlanPtr scan = make_plan(PlanKind::kIndexScan);
     scan->index_name = spec.name;
     scan->index_spec = spec.spec;
+    scan->key_pattern = choice.key_pattern;
     scan->multikey_fields = choice.multikey_fields;
     scan->bounds = choice.bounds;
     scan->backward = choice.backward;
     scan->keys = choice.keys;
-    scan->dedup = choice.multikey_fields != 0;
+    scan->dedup = choice.repeats;
     return scan;
   }
 
@@ -160,7 +172,7 @@ class Planner {
     merge->sort = request_.sort;
     merge->merge_prefix = choice.merge_fields;
     merge->backward = choice.backward;
-    merge->dedup = choice.multikey_fields != 0;
+    merge->dedup = choice.repeats;
     std::vector<std::size_t> at(choice.merge_fields, 0);
     while (true) {
       PlanPtr scan = index_scan(choice);
@@ -206,10 +218,8 @@ class Planner {
 
   Result<PlanPtr> cheapest() {
     std::vector<IndexChoice> choices;
-    for (const IndexRef& ref : view_.indexes()) {
-      MULTIFORA_ASSIGN_R(auto choice, examine_index(view_, ref, conjuncts_, request_, false));
-      if (choice) choices.push_back(std::move(*choice));
-    }
+    for (const IndexRef* ref : indexes_)
+      MULTIFORA_TRY_R(examine_index(*ref, conjuncts_, request_, false, choices));
     if (!request_.distinct_field.empty())
       if (PlanPtr plan = distinct_scan(choices)) return plan;
     if (request_.count_only)
@@ -287,12 +297,13 @@ class Planner {
     PlanRequest request = request_;
     request.sort = nullptr;
     std::optional<IndexChoice> best;
-    for (const IndexRef& ref : view_.indexes()) {
+    for (const IndexRef* ref : indexes_) {
       // A partial index must hold what the whole query may match in this branch; the query as a whole
       // implies less than the branch, which is safe.
-      MULTIFORA_ASSIGN_R(auto choice, examine_index(view_, ref, conjuncts, request, false));
-      if (!choice || !choice->bounded) continue;
-      if (!best || choice->keys < best->keys) best = std::move(choice);
+      std::vector<IndexChoice> choices;
+      MULTIFORA_TRY_R(examine_index(*ref, conjuncts, request, false, choices));
+      for (IndexChoice& choice : choices)
+        if (choice.bounded && (!best || choice.keys < best->keys)) best = std::move(choice);
     }
     return best;
   }
@@ -305,7 +316,7 @@ class Planner {
       if (!choice.bounded || !choice.residual.empty() || !choice.ranges_exact) continue;
       if ((choice.ref->index->capabilities() & kIndexCount) == 0) continue;
       // Documents with several keys are counted once where only one of their keys can be inside.
-      const bool once = choice.multikey_fields == 0 ||
+      const bool once = !choice.repeats ||
                         std::all_of(choice.bounds.begin(), choice.bounds.end(),
                                     [](const FieldBounds& b) { return b.single_point(); });
       if (!once) continue;
@@ -320,13 +331,16 @@ class Planner {
     for (const IndexChoice& choice : choices)
       if (PlanPtr plan = distinct_by(choice)) return plan;
     if (!conjuncts_.empty()) return nullptr;
-    for (const IndexRef& ref : view_.indexes()) {
+    for (const IndexRef* one : indexes_) {
+      const IndexRef& ref = *one;
       const IndexSpec& spec = ref.index->spec();
       if (ref.building || spec.hidden || spec.sparse ||
+          (ref.index->capabilities() & kIndexPaths) != 0 ||
           !spec.spec.view()["partialFilterExpression"].missing())
         continue;
       IndexChoice choice;
       choice.ref = &ref;
+      choice.key_pattern = spec.key_pattern;
       choice.multikey_fields = ref.index->multikey_fields(ref.state);
       choice.bounds.assign(spec.key_pattern.view().count(), FieldBounds::all());
       if (PlanPtr plan = distinct_by(choice)) return plan;
@@ -336,11 +350,12 @@ class Planner {
 
   PlanPtr distinct_by(const IndexChoice& choice) const {
     const IndexSpec& spec = choice.ref->index->spec();
-    if (!choice.residual.empty() || choice.multikey_fields != 0 || spec.collator ||
+    if (!choice.residual.empty() || choice.repeats || choice.multikey_fields != 0 || spec.collator ||
         (choice.ref->index->capabilities() & kIndexCovered) == 0 || request_.collator != nullptr)
       return nullptr;
     std::size_t field = 0;
-    for (const Element& part : spec.key_pattern.view()) {
+    for (const Element& part : choice.key_pattern.view()) {
+      if (!part->is_number()) return nullptr;
       if (part.name() == request_.distinct_field) {
         PlanPtr plan = index_scan(choice);
         plan->kind = PlanKind::kDistinctScan;
@@ -356,10 +371,22 @@ class Planner {
 
   // --- hints --------------------------------------------------------------------------------------
 
+  // Of a hinted index: the way with the fewest keys.
+  Result<std::optional<IndexChoice>> best_use(const IndexRef& ref,
+                                              const Conjuncts& conjuncts) const {
+    std::vector<IndexChoice> choices;
+    MULTIFORA_TRY_R(examine_index(ref, conjuncts, request_, true, choices));
+    const auto best = std::min_element(
+        choices.begin(), choices.end(),
+        [](const IndexChoice& a, const IndexChoice& b) { return a.keys < b.keys; });
+    if (best == choices.end()) return std::nullopt;
+    return std::move(*best);
+  }
+
   Result<PlanPtr> hinted_access() {
     const IndexRef* ref = find_hinted_index(view_, request_.hint);
     if (ref == nullptr) return fail(bad_hint());
-    MULTIFORA_ASSIGN_R(auto choice, examine_index(view_, *ref, conjuncts_, request_, true));
+    MULTIFORA_ASSIGN_R(const auto choice, best_use(*ref, conjuncts_));
     if (!choice)
       return fail(ErrorCode::kNoQueryExecutionPlans,
                   "error processing query: planner returned error :: caused by :: No query solutions");
@@ -375,8 +402,9 @@ class Planner {
                   "min and max are incompatible with $natural hint");
     const IndexRef* ref = find_hinted_index(view_, request_.hint);
     if (ref == nullptr) return fail(bad_hint());
-    MULTIFORA_ASSIGN_R(auto choice, examine_index(view_, *ref, conjuncts_, request_, true));
-    if (!choice || (ref->index->capabilities() & kIndexRange) == 0)
+    constexpr std::uint32_t kNeeded = kIndexRange | kIndexPaths;
+    MULTIFORA_ASSIGN_R(const auto choice, best_use(*ref, conjuncts_));
+    if (!choice || (ref->index->capabilities() & kNeeded) != kIndexRange)
       return fail(ErrorCode::kNoQueryExecutionPlans, "No query solutions");
     if (!collators_agree(ref->index->spec().collator.get(), request_.collator))
       return fail(location_code(51174), "min and max need the collation of the hinted index");
@@ -400,9 +428,7 @@ class Planner {
 
   // A walk over the whole index in its own order.
   void order_range(const IndexRef& ref, PlanNode& scan, Access& access) const {
-    PlanRequest request = request_;
-    const Conjuncts none;
-    auto choice = examine_index(view_, ref, none, request, true);
+    const auto choice = best_use(ref, Conjuncts());
     if (!choice || !*choice || !(*choice)->gives_order) return;
     scan.backward = (*choice)->backward;
     access.ordered = true;
@@ -472,6 +498,7 @@ class Planner {
 
   const CollectionView& view_;
   const PlanRequest& request_;
+  std::vector<const IndexRef*> indexes_;  // those that may be used without a hint
   Conjuncts conjuncts_;
   std::vector<const PlanNode*> unordered_;
   std::vector<const PlanNode*> covered_;

@@ -19,6 +19,8 @@
 
 namespace multifora {
 
+struct IndexFilter;
+
 struct PlanRequest {
   const Matcher* matcher = nullptr;
   const SortPattern* sort = nullptr;          // null or empty: any order
@@ -35,6 +37,7 @@ struct PlanRequest {
   bool count_only = false;                    // how many is all that is asked
   std::string_view distinct_field;            // not empty: only its different values matter
   bool allow_express = true;
+  const IndexFilter* index_filter = nullptr;  // not null: only its indexes, whatever the hint says
 };
 
 struct PlannedQuery {

@@ -1,6 +1,9 @@
 #include "plugins/query-engine/planner_index.h"
 
 #include <algorithm>
+#include <set>
+
+#include "core/bson/compare.h"
 
 namespace multifora::planner {
 namespace {
@@ -21,9 +24,9 @@ bool has_position(std::string_view path) {
   return false;
 }
 
-std::vector<KeyPart> key_parts(const IndexRef& ref, std::uint64_t multikey) {
+std::vector<KeyPart> key_parts(DocumentView pattern, std::uint64_t multikey) {
   std::vector<KeyPart> parts;
-  for (const Element& element : ref.index->spec().key_pattern.view()) {
+  for (const Element& element : pattern) {
     KeyPart part;
     part.path = element.name();
     part.ordered = element->is_number();
@@ -34,11 +37,56 @@ std::vector<KeyPart> key_parts(const IndexRef& ref, std::uint64_t multikey) {
   return parts;
 }
 
+// Every path that some predicate is about, also inside $elemMatch.
+void add_paths(const MatchNode& node, const std::string& prefix, std::set<std::string>& out) {
+  std::string path = prefix;
+  if (!node.path().empty()) {
+    if (!path.empty()) path += '.';
+    path += node.path();
+    out.insert(path);
+  }
+  const bool relative = node.kind() == MatchKind::kElemMatchObject;
+  for (const MatchNode::Ptr& child : node.children())
+    add_paths(*child, relative ? path : prefix, out);
+}
+
+// Could a value in the interval be an object that is not empty?
+bool may_hold_objects(const Interval& interval) {
+  const Value lowest = Value::object(OwnedDocument());
+  if (interval.is_point && compare_values(interval.low.view(), lowest.view()) == 0) return false;
+  const int high = compare_values(interval.high.view(), lowest.view());
+  const bool reaches = high > 0 || (high == 0 && interval.high_inclusive);
+  return reaches && compare_values(interval.low.view(), Value::empty_array().view()) < 0;
+}
+
+// Where an index that serves many paths has no entries: missing fields, and objects with content.
+bool has_entries_for(const FieldBounds& bounds) {
+  return !bounds.contains_null() &&
+         std::none_of(bounds.intervals.begin(), bounds.intervals.end(), may_hold_objects);
+}
+
+// The values of the path field that are about `paths`, and, with `below`, about all that lies below.
+FieldBounds path_bounds(const std::vector<std::string>& paths, bool below) {
+  FieldBounds bounds;
+  for (const std::string& path : paths) {
+    bounds.intervals.push_back(Interval::point(Value::string(path)));
+    if (!below) continue;
+    Interval content;
+    content.low = Value::string(path + ".");
+    content.high = Value::string(path + "/");  // the byte after the dot
+    content.high_inclusive = false;
+    bounds.intervals.push_back(std::move(content));
+  }
+  return unite_bounds(bounds, FieldBounds(), nullptr);
+}
+
 class Examination {
  public:
-  Examination(const IndexRef& ref, const Conjuncts& conjuncts,
+  // `paths`: how the index reads for one path; null: it is an index on its fields.
+  Examination(const IndexRef& ref, const IndexPaths* paths, const Conjuncts& conjuncts,
               const PlanRequest& request, bool forced)
       : ref_(ref),
+        paths_(paths),
         spec_(ref.index->spec()),
         conjuncts_(conjuncts),
         request_(request),
@@ -47,18 +95,19 @@ class Examination {
 
   Result<std::optional<IndexChoice>> run() {
     const std::uint32_t capabilities = ref_.index->capabilities();
-    if (ref_.building || (spec_.hidden && !forced_) || (capabilities & kIndexPaths) != 0 ||
-        (capabilities & (kIndexEquality | kIndexRange)) == 0)
-      return std::nullopt;
     choice_.ref = &ref_;
-    choice_.multikey_fields = ref_.index->multikey_fields(ref_.state);
-    parts_ = key_parts(ref_, choice_.multikey_fields);
+    choice_.key_pattern = paths_ != nullptr ? paths_->key_pattern : spec_.key_pattern;
+    choice_.multikey_fields =
+        paths_ != nullptr ? paths_->multikey_fields : ref_.index->multikey_fields(ref_.state);
+    choice_.repeats = choice_.multikey_fields != 0;
+    parts_ = key_parts(choice_.key_pattern.view(), choice_.multikey_fields);
     agree_ = collators_agree(spec_.collator.get(), request_.collator);
     for (const KeyPart& part : parts_)
       if (!part.ordered && (capabilities & kIndexEquality) == 0) return std::nullopt;
     MULTIFORA_ASSIGN_R(const bool complete, holds_every_match());
     if (!complete && !forced_) return std::nullopt;
     for (std::size_t i = 0; i < parts_.size(); ++i) choose_bounds(i);
+    if (paths_ != nullptr && !settle_paths()) return std::nullopt;
     choice_.bounded = !choice_.bounds[0].is_all();
     if (spec_.sparse && !forced_ && !sparse_serves()) return std::nullopt;
     collect_residual();
@@ -83,7 +132,26 @@ class Examination {
            implies(request_.matcher->root(), matcher->root(), request_.collator);
   }
 
+  bool is_path_field(std::size_t field) const {
+    return paths_ != nullptr && field == paths_->path_field;
+  }
+
+  // Without bounds on the values at the path, only that it exists can be asked.
+  bool settle_paths() {
+    if (!choice_.bounds[paths_->value_field].is_all()) return true;
+    const bool exists = std::find(exists_fields_.begin(), exists_fields_.end(),
+                                  paths_->value_field) != exists_fields_.end();
+    if (!exists || !paths_->whole) return false;
+    choice_.bounds[paths_->path_field] = path_bounds(paths_->paths, true);
+    choice_.repeats = true;
+    return true;
+  }
+
   void choose_bounds(std::size_t field) {
+    if (is_path_field(field)) {
+      choice_.bounds.push_back(path_bounds(paths_->paths, false));
+      return;
+    }
     const KeyPart& part = parts_[field];
     BoundsContext context;
     context.collator = spec_.collator.get();
@@ -102,7 +170,11 @@ class Examination {
       }
       if (conjuncts_[i]->kind() == MatchKind::kExists) exists_fields_.push_back(field);
       if (bounds->is_all()) continue;
-      if (!part.ordered && !usable_points(*bounds)) continue;
+      if (paths_ != nullptr && field == paths_->value_field && !has_entries_for(*bounds)) continue;
+      if (!part.ordered) {
+        if (!usable_points(*bounds)) continue;
+        bounds->exact = false;  // what the index keeps of a value may be that of others too
+      }
       if (part.multikey && !may_combine(field, *bounds)) continue;
       if (!chosen) {
         chosen = std::move(bounds);
@@ -230,7 +302,7 @@ class Examination {
   }
 
   Status count() {
-    const ScanBounds scan(*ref_.index, choice_.bounds);
+    const ScanBounds scan(*ref_.index, choice_.key_pattern.view(), choice_.bounds);
     const ScanBounds::Ranges found = scan.ranges(kRangesMax);
     choice_.ranges = found.ranges.size();
     choice_.ranges_exact = found.exact;
@@ -248,6 +320,7 @@ class Examination {
   }
 
   const IndexRef& ref_;
+  const IndexPaths* const paths_;
   const IndexSpec& spec_;
   const Conjuncts& conjuncts_;
   const PlanRequest& request_;
@@ -270,10 +343,26 @@ void append_conjuncts(const MatchNode& node, Conjuncts& out) {
   for (const MatchNode::Ptr& child : node.children()) append_conjuncts(*child, out);
 }
 
-Result<std::optional<IndexChoice>> examine_index(const CollectionView&, const IndexRef& ref,
-                                                 const Conjuncts& conjuncts,
-                                                 const PlanRequest& request, bool forced) {
-  return Examination(ref, conjuncts, request, forced).run();
+Status examine_index(const IndexRef& ref, const Conjuncts& conjuncts, const PlanRequest& request,
+                     bool forced, std::vector<IndexChoice>& out) {
+  const std::uint32_t capabilities = ref.index->capabilities();
+  if (ref.building || (ref.index->spec().hidden && !forced) ||
+      (capabilities & (kIndexEquality | kIndexRange)) == 0)
+    return {};
+  if ((capabilities & kIndexPaths) == 0) {
+    MULTIFORA_ASSIGN(auto choice, Examination(ref, nullptr, conjuncts, request, forced).run());
+    if (choice) out.push_back(std::move(*choice));
+    return {};
+  }
+  std::set<std::string> wanted;
+  for (const MatchNode* node : conjuncts) add_paths(*node, "", wanted);
+  for (const std::string& path : wanted) {
+    MULTIFORA_ASSIGN(const auto paths, ref.index->paths_for(ref.state, path));
+    if (!paths) continue;
+    MULTIFORA_ASSIGN(auto choice, Examination(ref, &*paths, conjuncts, request, forced).run());
+    if (choice) out.push_back(std::move(*choice));
+  }
+  return {};
 }
 
 }  // namespace multifora::planner

@@ -21,9 +21,11 @@ void append_conjuncts(const MatchNode& node, Conjuncts& out);
 
 struct IndexChoice {
   const IndexRef* ref = nullptr;
+  OwnedDocument key_pattern;   // the fields that `bounds` are about: the index's, or paths_for's
   std::vector<FieldBounds> bounds;
   Conjuncts residual;          // what the bounds do not settle
   std::uint64_t multikey_fields = 0;
+  bool repeats = false;        // several of the keys inside may lead to one record
   std::uint64_t keys = 0;      // in the ranges of the leading fields
   std::size_t ranges = 0;
   bool ranges_exact = false;   // `keys` are exactly the keys inside
@@ -35,9 +37,9 @@ struct IndexChoice {
   double cost = 0;
 };
 
-// nullopt: the index cannot be used at all. `forced`: hinted.
-Result<std::optional<IndexChoice>> examine_index(const CollectionView& view, const IndexRef& ref,
-                                                 const Conjuncts& conjuncts,
-                                                 const PlanRequest& request, bool forced);
+// Every way to use the index, appended to `out`; nothing where it cannot be used at all. An index that
+// serves many paths may be used in as many ways as there are paths in the query. `forced`: hinted.
+Status examine_index(const IndexRef& ref, const Conjuncts& conjuncts, const PlanRequest& request,
+                     bool forced, std::vector<IndexChoice>& out);
 
 }  // namespace multifora::planner

@@ -4,6 +4,7 @@
 #include "plugins/query-engine/explain.h"
 #include "plugins/query-engine/filter_compiler.h"
 #include "plugins/query-engine/find_source.h"
+#include "plugins/query-engine/index_filters.h"
 
 namespace multifora {
 
@@ -13,6 +14,7 @@ static Status register_plugin(PluginHost& host) {
   MULTIFORA_TRY(host.add_background(make_cursor_sweeper(std::move(cursors))));
   MULTIFORA_TRY(host.add_service(std::make_shared<ExplainRegistry>()));
   MULTIFORA_TRY(host.add_service(std::make_shared<WriteNotifier>()));
+  MULTIFORA_TRY(host.add_service(std::make_shared<IndexFilters>()));
   return host.set_filter_compiler(make_filter_compiler());
 }
 

@@ -45,6 +45,9 @@ Result<std::unique_ptr<CompiledQuery>> CompiledQuery::compile(const QueryEnviron
   q.arguments_.hint = q.hint_.view()["hint"];
   q.arguments_.let = DocumentView();
   q.arguments_.collation = ValueView();
+  if (given.collation.type() == BsonType::kObject)
+    q.collation_spec_ = OwnedDocument(given.collation.as_document());
+  q.filters_ = environment.host.service<IndexFilters>();
 
   if (given.has_collator) {
     q.collator_ = given.collator;
@@ -98,7 +101,10 @@ void strip_projection(PlanPtr& plan) {
 }  // namespace
 
 Result<PlannedQuery> CompiledQuery::plan(const CollectionView& view) const {
-  MULTIFORA_ASSIGN_R(PlannedQuery planned, plan_query(view, request_));
+  PlanRequest request = request_;
+  const auto filter = index_filter(view.info().id);
+  request.index_filter = filter.get();
+  MULTIFORA_ASSIGN_R(PlannedQuery planned, plan_query(view, request));
   if (arguments_.projection_only_if_covered) {
     strip_projection(planned.plan);
     for (PlanPtr& other : planned.rejected) strip_projection(other);

@@ -13,6 +13,7 @@
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/query-engine/executor.h"
+#include "plugins/query-engine/index_filters.h"
 #include "plugins/query-engine/matcher.h"
 #include "plugins/query-engine/planner.h"
 #include "plugins/query-engine/projection.h"
@@ -32,9 +33,9 @@ struct QueryArguments {
   bool tailable = false;
   bool await_data = false;
   bool allow_disk_use = true;
+  bool missing_sorts_first = false;  // as aggregation sorts
   // Only used where it lets an index answer alone; otherwise rows keep their whole document.
   bool projection_only_if_covered = false;
-  bool missing_sorts_first = false;  // as aggregation sorts
   bool allow_expr = true;
   // Instead of `collation`, where it was resolved already.
   bool has_collator = false;
@@ -81,6 +82,12 @@ class CompiledQuery {
   // What the planner is asked; change it before plan() where a command needs something else.
   PlanRequest& request() { return request_; }
   Result<PlannedQuery> plan(const CollectionView& view) const;
+  // The index filter that plan() obeys on this collection; null: none.
+  std::shared_ptr<const IndexFilter> index_filter(CollectionId collection) const {
+    return filters_ == nullptr ? nullptr : filters_->find(collection, *this);
+  }
+  // The collation that was asked for; empty: the collection's, or none.
+  DocumentView collation_spec() const { return collation_spec_.view(); }
   // An executor for `plan` over `view`. This must outlive it.
   std::unique_ptr<QueryExecutor> execute(PlanPtr plan, CollectionView& view, Interrupt& interrupt,
                                          const std::string& temp_directory);
@@ -94,7 +101,8 @@ class CompiledQuery {
 
  private:
   CompiledQuery() = default;
-  OwnedDocument filter_, projection_spec_, sort_spec_, min_, max_, hint_;
+  OwnedDocument filter_, projection_spec_, sort_spec_, min_, max_, hint_, collation_spec_;
+  const IndexFilters* filters_ = nullptr;
   std::shared_ptr<const Collator> collator_;
   VariableScope scope_;
   EvalContext eval_;
