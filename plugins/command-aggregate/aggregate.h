@@ -7,6 +7,7 @@
 namespace multifora {
 
 extern const CommandRow kAggregate;
+extern const CommandRow kMapReduce;
 
 Status explain_aggregate(CommandContext& context, const CommandRequest& request,
                          ExplainVerbosity verbosity, DocumentBuilder& reply);

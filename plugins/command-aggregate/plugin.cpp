@@ -8,6 +8,7 @@ namespace {
 
 Status register_plugin(PluginHost& host) {
   MULTIFORA_TRY(host.add_command(&kAggregate));
+  MULTIFORA_TRY(host.add_command(&kMapReduce));
   auto* explains = host.service<ExplainRegistry>();
   if (explains == nullptr)
     return {ErrorCode::kInternalError,
