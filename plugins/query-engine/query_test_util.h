@@ -1,6 +1,9 @@
 // Tests only: documents from text.
 #pragma once
 
+#include <cstdint>
+#include <cstdlib>
+#include <random>
 #include <string>
 #include <string_view>
 
@@ -9,6 +12,18 @@
 #include "core/bson/view.h"
 
 namespace multifora::test {
+
+// Of random tests: MULTIFORA_TEST_SEED, or another one each time; and how many pairs they try,
+// MULTIFORA_TEST_PAIRS where it is set.
+inline unsigned property_seed() {
+  const char* given = std::getenv("MULTIFORA_TEST_SEED");
+  return given != nullptr ? static_cast<unsigned>(std::strtoul(given, nullptr, 10))
+                          : std::random_device{}();
+}
+inline std::uint64_t property_pairs(std::uint64_t usual) {
+  const char* given = std::getenv("MULTIFORA_TEST_PAIRS");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : usual;
+}
 
 // Extended JSON; single quotes stand for double ones.
 inline OwnedDocument doc(std::string_view json) {
