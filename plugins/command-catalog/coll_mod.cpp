@@ -51,23 +51,67 @@ Result<OwnedDocument> find_spec(const std::vector<OwnedDocument>& specs, Documen
                   " for ns " + ns);
 }
 
-// A value of a key that two records share, or nothing.
-Result<bool> has_duplicates(CommandContext& context, const std::string& ns, std::string_view name) {
-  MULTIFORA_ASSIGN_R(const auto view, context.store().read(ns));
-  const IndexRef* ref = view ? view->index_named(name) : nullptr;
-  if (ref == nullptr) return false;
-  const auto cursor = ref->index->cursor(ref->state);
-  MULTIFORA_TRY_R(cursor->seek({}));
-  Buffer last;
-  bool have_last = false;
-  while (cursor->valid()) {
-    if (have_last && cursor->key() == Bytes(last)) return true;
-    last = cursor->key();
-    have_last = true;
-    MULTIFORA_TRY_R(context.interrupt().check());
-    MULTIFORA_TRY_R(cursor->next());
+// Those who share a key, for the error's `violations`: {ids: [...]} for each key of several records.
+class Violations {
+ public:
+  explicit Violations(const CollectionView& view) : view_(view) {}
+  bool empty() const { return groups_.count() == 0; }
+
+  Status add_group(const std::vector<RecordId>& records) {
+    if (records.size() < 2 || truncated_) return {};
+    if (groups_.size_bytes() > kBytesMax) {
+      truncated_ = true;
+      return {};
+    }
+    DocumentBuilder group = groups_.object();
+    ArrayBuilder ids = group.array("ids");
+    for (const RecordId record : records) {
+      MULTIFORA_ASSIGN(const auto document, view_.find(record));
+      if (document) ids.append((*document)["_id"]);
+    }
+    return {};
   }
-  return false;
+
+  Status as_error() && {
+    DocumentBuilder extra;
+    const OwnedDocument groups = std::move(groups_).finish();
+    extra.append_array("violations", groups.view());
+    if (truncated_) extra.append("sizeTooLargeForViolations", true);
+    return Status(ErrorCode::kCannotConvertIndexToUnique,
+                  "Cannot convert the index to unique. Please resolve conflicting documents before "
+                  "running collMod again.")
+        .with_extra(std::move(extra).finish().take());
+  }
+
+ private:
+  static constexpr std::size_t kBytesMax = 8 * 1024 * 1024;
+  const CollectionView& view_;
+  ArrayBuilder groups_;
+  bool truncated_ = false;
+};
+
+// CannotConvertIndexToUnique where two records share a key of the index.
+Status check_no_duplicates(CommandContext& context, const std::string& ns, std::string_view name) {
+  MULTIFORA_ASSIGN(const auto view, context.store().read(ns));
+  const IndexRef* ref = view ? view->index_named(name) : nullptr;
+  if (ref == nullptr) return {};
+  Violations violations(*view);
+  const auto cursor = ref->index->cursor(ref->state);
+  MULTIFORA_TRY(cursor->seek({}));
+  Buffer last;
+  std::vector<RecordId> sharing;
+  while (cursor->valid()) {
+    if (sharing.empty() || cursor->key() != Bytes(last)) {
+      MULTIFORA_TRY(violations.add_group(sharing));
+      sharing.clear();
+      last = cursor->key();
+    }
+    sharing.push_back(cursor->record_id());
+    MULTIFORA_TRY(context.interrupt().check());
+    MULTIFORA_TRY(cursor->next());
+  }
+  MULTIFORA_TRY(violations.add_group(sharing));
+  return violations.empty() ? Status() : std::move(violations).as_error();
 }
 
 Status check_index_change(DocumentView change) {
@@ -118,11 +162,7 @@ Status modify_index(CommandContext& context, const CommandRequest& request,
     if (!spec.view()["prepareUnique"].truthy())
       return {ErrorCode::kInvalidOptions,
               "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first."};
-    MULTIFORA_ASSIGN(const bool clash, has_duplicates(context, ns, name));
-    if (clash)
-      return {ErrorCode::kCannotConvertIndexToUnique,
-              "Cannot convert the index to unique. Please resolve conflicting documents before "
-              "running collMod again."};
+    MULTIFORA_TRY(check_no_duplicates(context, ns, name));
     changes.emplace_back("prepareUnique", ValueView());
   }
   if (changes.empty() || request.flag("dryRun", false)) return {};
