@@ -50,6 +50,17 @@ TEST_CASE("write errors name the statement, and ordered commands stop at the fir
   CHECK(db(R"({"delete":"c","deletes":[{"q":{},"limit":2}]})") == "error 9");
 }
 
+TEST_CASE("an expression of constants that fails, fails the command also without documents") {
+  Commands db;
+  const std::string bad = R"({"$expr":{"$eq":[{"$divide":[1,0]},1]}})";
+  CHECK(db(R"({"find":"none","filter":)" + bad + "}") == "error 2");
+  CHECK(db(R"({"count":"none","query":)" + bad + "}") == "error 2");
+  CHECK(db(R"({"find":"none","projection":{"x":{"$divide":[1,0]}}})") == "error 2");
+  // Mistakes of syntax further on come first.
+  CHECK(db(R"({"find":"none","filter":)" + bad + R"(,"projection":{"x":{"$foo":1}}})") == "error 31325");
+  CHECK(db.batch(R"({"find":"none","filter":{"$expr":{"$eq":[{"$divide":["$a",2]},1]}}})") == "[]");
+}
+
 TEST_CASE("findAndModify") {
   Commands db;
   db(R"({"insert":"c","documents":[{"_id":1,"a":1,"b":3},{"_id":2,"a":1,"b":2}]})");
