@@ -4,6 +4,7 @@
 
 #include "core/plugin/plugin.h"
 
+#include "core/base/limits.h"
 #include "core/bson/builder.h"
 #include "core/plugin/index_over.h"
 #include "plugins/index-ttl/ttl_sweep.h"
@@ -11,8 +12,8 @@
 namespace multifora {
 namespace {
 
-constexpr std::int64_t kExpireSecondsMax = 2147483647;
 constexpr std::int64_t kSweepSecondsDefault = 60;
+constexpr std::int64_t kSweepSecondsMax = 86'400;
 
 int claims(DocumentView spec) { return spec["expireAfterSeconds"].missing() ? 0 : 20; }
 
@@ -45,7 +46,7 @@ Result<OwnedDocument> normalize(const PluginHost& host, DocumentView spec) {
   if (seconds < 0)
     return fail(ErrorCode::kCannotCreateIndex,
                 "TTL index 'expireAfterSeconds' option cannot be less than 0");
-  if (seconds > static_cast<double>(kExpireSecondsMax))
+  if (seconds > static_cast<double>(limits::kExpireSecondsMax))
     return fail(ErrorCode::kCannotCreateIndex,
                 "TTL index 'expireAfterSeconds' option must be within an acceptable range, try a "
                 "lower number");
@@ -56,7 +57,7 @@ Result<OwnedDocument> normalize(const PluginHost& host, DocumentView spec) {
   out.append_all(normalized.view());
   // NaN has always meant "never expires"; MongoDB stores the largest number for it.
   if (std::isnan(seconds))
-    out.append("expireAfterSeconds", static_cast<std::int32_t>(kExpireSecondsMax));
+    out.append("expireAfterSeconds", static_cast<std::int32_t>(limits::kExpireSecondsMax));
   else
     out.append("expireAfterSeconds", spec["expireAfterSeconds"]);
   return std::move(out).finish();
@@ -75,7 +76,9 @@ const IndexKind kTtl{"ttl", kIndexEquality | kIndexRange | kIndexOrder | kIndexU
 Status register_plugin(PluginHost& host) {
   MULTIFORA_TRY(host.add_index_kind(&kTtl));
   const std::int64_t seconds =
-      host.config().integer("ttl", "monitor_sleep_secs").value_or(kSweepSecondsDefault);
+      host.config().integer("index-ttl", "monitor_sleep_secs").value_or(kSweepSecondsDefault);
+  if (seconds < 1 || seconds > kSweepSecondsMax)
+    return {ErrorCode::kBadValue, "index-ttl.monitor_sleep_secs must be from 1 to 86400"};
   return host.add_background(std::make_unique<TtlSweep>(host.metrics(), seconds * 1000));
 }
 

@@ -59,6 +59,7 @@ struct OpenCursor {
 
 class CursorManager {
  public:
+  // Reads query-engine.cursor_timeout_ms: to be made while plugins register.
   explicit CursorManager(PluginHost& host);
 
   // Keeps a cursor; its id. TooManyFilesOpen where there are too many already.
@@ -115,7 +116,7 @@ class CursorManager {
                    std::vector<std::unique_ptr<OpenCursor>>& ended);
 
   PluginHost& host_;
-  std::int64_t idle_ms_;
+  const std::int64_t idle_ms_;
   mutable std::mutex mutex_;
   std::unordered_map<std::int64_t, Slot> slots_;
   std::mt19937_64 random_;

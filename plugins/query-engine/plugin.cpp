@@ -9,6 +9,8 @@
 namespace multifora {
 
 static Status register_plugin(PluginHost& host) {
+  if (host.config().integer("query-engine", "cursor_timeout_ms").value_or(1) < 1)
+    return {ErrorCode::kBadValue, "query-engine.cursor_timeout_ms must be at least 1"};
   auto cursors = std::make_shared<CursorManager>(host);
   MULTIFORA_TRY(host.add_service(cursors));
   MULTIFORA_TRY(host.add_background(make_cursor_sweeper(std::move(cursors))));

@@ -49,6 +49,17 @@ std::string show(const ConfigSlot& slot) {
 Status set_config_value(std::string_view name, std::string_view text, ServerConfig& config) {
   const ConfigKey* key = find_config_key(name);
   if (key == nullptr) {
+    if (const std::size_t dot = name.find('.'); dot != std::string_view::npos && dot > 0 &&
+                                                !is_config_section(name.substr(0, dot))) {
+      ServerConfig::PluginValue value;
+      bool flag = false;
+      value.is_text = !parse_number(text, &value.integer) && !parse_bool(text, &flag);
+      if (value.is_text) value.text = text;
+      if (flag) value.integer = 1;
+      config.plugin_sections[std::string(name.substr(0, dot))][std::string(name.substr(dot + 1))] =
+          value;
+      return {};
+    }
     std::vector<std::string> names;
     for (const ConfigKey& known : config_keys()) names.emplace_back(known.name);
     return {ErrorCode::kBadValue, "unknown configuration key '" + std::string(name) + "'" +
@@ -85,8 +96,8 @@ std::vector<std::pair<std::string, std::string>> config_values(const ServerConfi
 // ---------------------------------------------------------------- for plugins
 
 const ServerConfig::PluginValue* ConfigForPlugins::find(std::string_view section,
-                                                        std::string_view key) const {
-  asked_[std::string(section)].emplace_back(key);
+                                                        std::string_view key, Type type) const {
+  if (noting_) asked_[std::string(section)].emplace(key, type);
   const auto at = config_.plugin_sections.find(std::string(section));
   if (at == config_.plugin_sections.end()) return nullptr;
   const auto value = at->second.find(std::string(key));
@@ -95,7 +106,7 @@ const ServerConfig::PluginValue* ConfigForPlugins::find(std::string_view section
 
 std::optional<std::int64_t> ConfigForPlugins::integer(std::string_view section,
                                                       std::string_view key) const {
-  if (const auto* value = find(section, key))
+  if (const auto* value = find(section, key, Type::kInteger))
     return value->is_text ? std::nullopt : std::optional(value->integer);
   const ConfigKey* own = find_config_key(std::string(section) + "." + std::string(key));
   if (own == nullptr) return std::nullopt;
@@ -107,7 +118,7 @@ std::optional<std::int64_t> ConfigForPlugins::integer(std::string_view section,
 
 std::optional<std::string> ConfigForPlugins::text(std::string_view section,
                                                   std::string_view key) const {
-  if (const auto* value = find(section, key))
+  if (const auto* value = find(section, key, Type::kText))
     return value->is_text ? std::optional(value->text) : std::nullopt;
   const ConfigKey* own = find_config_key(std::string(section) + "." + std::string(key));
   if (own == nullptr) return std::nullopt;
@@ -116,27 +127,47 @@ std::optional<std::string> ConfigForPlugins::text(std::string_view section,
   return string == nullptr ? std::nullopt : std::optional(**string);
 }
 
-Status ConfigForPlugins::check_sections(const std::vector<PluginHost::Loaded>& loaded) const {
+// "my.json:3: ", or nothing for what came from a flag.
+std::string ConfigForPlugins::where(int line) const {
+  return line == 0 ? "" : config_.file + ":" + std::to_string(line) + ": ";
+}
+
+Status ConfigForPlugins::check_sections(const std::vector<PluginHost::Loaded>& loaded) {
+  noting_ = false;
   std::vector<std::string> known;
   for (const PluginHost::Loaded& plugin : loaded) known.push_back(plugin.name);
   for (const ConfigKey& key : config_keys())
     known.emplace_back(key.name.substr(0, key.name.find('.')));
   for (const auto& [section, values] : config_.plugin_sections) {
-    const int line = values.empty() ? 0 : values.begin()->second.line;
-    const std::string where = config_.file + ":" + std::to_string(line) + ": ";
     if (std::find(known.begin(), known.end(), section) == known.end())
-      return {ErrorCode::kBadValue, where + "'" + section +
-                                        "' is neither a section nor a loaded plugin" +
+      return {ErrorCode::kBadValue, where(values.empty() ? 0 : values.begin()->second.line) + "'" +
+                                        section + "' is neither a section nor a loaded plugin" +
                                         nearest(section, known)};
-    const auto asked = asked_.find(section);
-    if (asked == asked_.end()) continue;  // it may ask later
-    for (const auto& [key, value] : values) {
-      if (std::find(asked->second.begin(), asked->second.end(), key) != asked->second.end())
-        continue;
-      return {ErrorCode::kBadValue, config_.file + ":" + std::to_string(value.line) +
-                                        ": unknown key '" + section + "." + key + "'" +
-                                        nearest(key, asked->second)};
+    MULTIFORA_TRY(check_section(section, values));
+  }
+  return {};
+}
+
+Status ConfigForPlugins::check_section(
+    const std::string& section,
+    const std::map<std::string, ServerConfig::PluginValue>& values) const {
+  static const std::map<std::string, Type> kNone;
+  const auto found = asked_.find(section);
+  const std::map<std::string, Type>& asked = found == asked_.end() ? kNone : found->second;
+  for (const auto& [key, value] : values) {
+    const auto at = asked.find(key);
+    if (at == asked.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, type] : asked) names.push_back(name);
+      return {ErrorCode::kBadValue,
+              where(value.line) + "unknown key '" + section + "." + key + "'" +
+                  (names.empty() ? "; this plugin has no settings" : nearest(key, names))};
     }
+    if (value.is_text == (at->second == Type::kText)) continue;
+    return {ErrorCode::kBadValue,
+            where(value.line) + section + "." + key + " is " +
+                (value.is_text ? "\"" + value.text + "\"" : std::to_string(value.integer)) +
+                "; it must be " + (value.is_text ? "a number, true or false" : "a string")};
   }
   return {};
 }

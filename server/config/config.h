@@ -40,9 +40,6 @@ struct ServerConfig {
     std::string advertised_address;
   } replication;
   struct {
-    std::int64_t monitor_sleep_secs = 60;
-  } ttl;
-  struct {
     std::string level = "info";
     std::string path;
     std::int64_t slow_ms = 100;
@@ -57,7 +54,7 @@ struct ServerConfig {
     std::string text;          // where it is a string
     std::int64_t integer = 0;  // where it is a number or a boolean
     bool is_text = false;
-    int line = 0;
+    int line = 0;  // in the file; 0: from a flag
   };
   std::map<std::string, std::map<std::string, PluginValue>> plugin_sections;
   std::string file;  // what it was read from; empty: defaults and flags only
@@ -68,14 +65,17 @@ struct ServerConfig {
 Status read_config_file(const std::string& path, ServerConfig& config);
 // The same from text; `name` stands for the file in messages.
 Status read_config_text(std::string_view text, const std::string& name, ServerConfig& config);
-// Sets "section.key" from the text of a flag.
+// Sets "section.key" from the text of a flag. A section that is none of the server's is taken for a
+// plugin's and checked once the plugins are there (ConfigForPlugins::check_sections).
 Status set_config_value(std::string_view key, std::string_view text, ServerConfig& config);
 
 LogLevel log_level(const ServerConfig& config);
 // Every key and its value, one a line; for --help and getCmdLineOpts.
 std::vector<std::pair<std::string, std::string>> config_values(const ServerConfig& config);
 
-// What plugins see: their own sections, and the server's keys too.
+// What plugins see: their own sections, and the server's keys too. Plugins ask while they register, on
+// one thread: what they ask for are the keys that exist. check_sections() ends that; from then on
+// nothing is noted, and any thread may ask.
 class ConfigForPlugins final : public PluginConfig {
  public:
   explicit ConfigForPlugins(const ServerConfig& config) : config_(config) {}
@@ -83,14 +83,21 @@ class ConfigForPlugins final : public PluginConfig {
                                       std::string_view key) const override;
   std::optional<std::string> text(std::string_view section, std::string_view key) const override;
 
-  // After the plugins registered: refuses sections of plugins that are not loaded, and keys that a
-  // plugin which asked for others never asked for.
-  Status check_sections(const std::vector<PluginHost::Loaded>& loaded) const;
+  // After the plugins registered: BadValue for a section of a plugin that is not loaded, for a key
+  // that its plugin did not ask for, and for a value of another type than was asked for.
+  Status check_sections(const std::vector<PluginHost::Loaded>& loaded);
 
  private:
-  const ServerConfig::PluginValue* find(std::string_view section, std::string_view key) const;
+  enum class Type { kInteger, kText };
+  const ServerConfig::PluginValue* find(std::string_view section, std::string_view key,
+                                        Type type) const;
+  Status check_section(const std::string& section,
+                       const std::map<std::string, ServerConfig::PluginValue>& values) const;
+  std::string where(int line) const;
+
   const ServerConfig& config_;
-  mutable std::map<std::string, std::vector<std::string>, std::less<>> asked_;
+  bool noting_ = true;
+  mutable std::map<std::string, std::map<std::string, Type>, std::less<>> asked_;
 };
 
 }  // namespace multifora

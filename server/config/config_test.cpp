@@ -46,7 +46,7 @@ TEST_CASE("values of every type") {
   CHECK(plugins.integer("codec-zstd", "fast") == 1);
   CHECK(plugins.text("codec-zstd", "name") == "x");
   CHECK_FALSE(plugins.integer("codec-zstd", "other").has_value());
-  CHECK(plugins.integer("ttl", "monitor_sleep_secs") == 60);
+  CHECK(plugins.integer("log", "slow_ms") == 100);
 }
 
 TEST_CASE("refusals name file, line, key and what is near") {
@@ -72,15 +72,42 @@ TEST_CASE("refusals name file, line, key and what is near") {
 TEST_CASE("sections of plugins are checked once the plugins are there") {
   ServerConfig config;
   REQUIRE(read_config_text("{\"codec-zstd\": {\n\"levle\": 7}}", "my.json", config).ok());
-  const ConfigForPlugins plugins(config);
+  ConfigForPlugins plugins(config);
+  (void)plugins.integer("codec-zstd", "level");
   contains(plugins.check_sections({{"codec-lz4", "1", ""}}).message(),
            "my.json:2: 'codec-zstd' is neither a section nor a loaded plugin");
-  (void)plugins.integer("codec-zstd", "level");
   contains(plugins.check_sections({{"codec-zstd", "1", ""}}).message(),
-           "unknown key 'codec-zstd.levle' (did you mean 'level'?)");
+           "my.json:2: unknown key 'codec-zstd.levle' (did you mean 'level'?)");
+  // Asking later makes no key valid, and notes nothing.
+  (void)plugins.integer("codec-zstd", "levle");
+  contains(plugins.check_sections({{"codec-zstd", "1", ""}}).message(), "unknown key");
+  contains(ConfigForPlugins(config).check_sections({{"codec-zstd", "1", ""}}).message(),
+           "unknown key 'codec-zstd.levle'; this plugin has no settings");
   ServerConfig none;
   REQUIRE(read_config_text("{\"nett\": {\"port\": 7}}", "my.json", none).ok());
   contains(ConfigForPlugins(none).check_sections({}).message(), "(did you mean 'net'?)");
+}
+
+TEST_CASE("values of plugins have the type that the plugin asks for") {
+  const auto refusal_of = [](std::string_view text) {
+    ServerConfig config;
+    REQUIRE(read_config_text(text, "my.json", config).ok());
+    ConfigForPlugins plugins(config);
+    (void)plugins.integer("codec-zstd", "level");
+    (void)plugins.text("codec-zstd", "dictionary");
+    return plugins.check_sections({{"codec-zstd", "1", ""}}).message();
+  };
+  CHECK(refusal_of(R"({"codec-zstd": {"level": 3, "dictionary": "x"}})").empty());
+  CHECK(refusal_of(R"({"codec-zstd": {"level": "3"}})") ==
+        "my.json:1: codec-zstd.level is \"3\"; it must be a number, true or false");
+  CHECK(refusal_of(R"({"codec-zstd": {"dictionary": 3}})") ==
+        "my.json:1: codec-zstd.dictionary is 3; it must be a string");
+  ServerConfig config;
+  REQUIRE(set_config_value("codec-zstd.level", "high", config).ok());
+  ConfigForPlugins plugins(config);
+  CHECK_FALSE(plugins.integer("codec-zstd", "level").has_value());
+  CHECK(plugins.check_sections({{"codec-zstd", "1", ""}}).message() ==
+        "codec-zstd.level is \"high\"; it must be a number, true or false");
 }
 
 TEST_CASE("config/multiforadb.json has every key with its default") {

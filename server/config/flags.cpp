@@ -12,6 +12,15 @@ namespace {
 
 namespace po = boost::program_options;
 
+// Flags for keys of plugins' sections; the plugin that owns the section checks the value.
+struct PluginFlag {
+  std::string_view flag, key, help;
+};
+constexpr PluginFlag kPluginFlags[] = {
+    {"ttl-sweep-secs", "index-ttl.monitor_sleep_secs",
+     "seconds between sweeps of expired documents"},
+};
+
 po::options_description make_options() {
   po::options_description options("Options");
   auto add = options.add_options();
@@ -24,6 +33,9 @@ po::options_description make_options() {
     if (!key.flag.empty())
       add(std::string(key.flag).c_str(), po::value<std::string>(),
           (std::string(key.help) + " [" + std::string(key.name) + "]").c_str());
+  for (const PluginFlag& flag : kPluginFlags)
+    add(std::string(flag.flag).c_str(), po::value<std::string>(),
+        (std::string(flag.help) + " [" + std::string(flag.key) + "]").c_str());
   add("db", po::value<std::string>(), "the same as --dbpath");
   return options;
 }
@@ -39,6 +51,7 @@ std::string help_text(const po::options_description& options) {
     out << "  " << std::left << std::setw(32) << values[i].first << std::setw(20)
         << (values[i].second.empty() ? "\"\"" : values[i].second) << key.help << "\n";
   }
+  out << "A plugin's keys stand in a section with its name: codec-zstd.level=3; see its README.\n";
   return out.str();
 }
 
@@ -66,6 +79,11 @@ Status apply_flags(const po::variables_map& given, ServerConfig& config) {
       if (Status status = set_config_value(key.name, given[flag].as<std::string>(), config);
           !status.ok())
         return std::move(status).with_context("--" + flag);
+  }
+  for (const PluginFlag& known : kPluginFlags) {
+    const std::string flag(known.flag);
+    if (given.count(flag) > 0)
+      MULTIFORA_TRY(set_config_value(known.key, given[flag].as<std::string>(), config));
   }
   if (given.count("db") == 0) return {};
   if (given.count("dbpath") > 0)

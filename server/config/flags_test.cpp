@@ -5,15 +5,17 @@
 namespace multifora {
 
 TEST_CASE("flags override defaults") {
-  const auto line = parse_command_line({"--port", "0", "--bind_ip=::1", "--db", "/tmp/x",
+  auto line = parse_command_line({"--port", "0", "--bind_ip=::1", "--db", "/tmp/x",
                                         "--ttl-sweep-secs", "5", "--checkpoint-log-mb", "32",
                                         "--log-level", "debug", "--set",
-                                        "replication.set_name=", "--set", "net.threads=3"});
+                                        "replication.set_name=", "--set", "net.threads=3",
+                                        "--set", "codec-zstd.level=7"});
   REQUIRE(line.has_value());
+  CHECK(line->config.plugin_sections["codec-zstd"]["level"].integer == 7);
   CHECK(line->config.net.port == 0);
   CHECK(line->config.net.bind_ip == "::1");
   CHECK(line->config.storage.dbpath == "/tmp/x");
-  CHECK(line->config.ttl.monitor_sleep_secs == 5);
+  CHECK(line->config.plugin_sections["index-ttl"]["monitor_sleep_secs"].integer == 5);
   CHECK(line->config.storage.checkpoint_log_mb == 32);
   CHECK(log_level(line->config) == LogLevel::kDebug);
   CHECK(line->config.replication.set_name.empty());

@@ -80,7 +80,7 @@ class Reader : public nlohmann::json_sax<Json> {
     if (depth_ == 0) return ++depth_ > 0;
     if (depth_ == 1 && find_config_key(key_) == nullptr) {
       section_ = key_;
-      known_section_ = is_known_section(section_);
+      known_section_ = is_config_section(section_);
       return ++depth_ > 0;
     }
     return wrong("an object");
@@ -117,14 +117,6 @@ class Reader : public nlohmann::json_sax<Json> {
  private:
   std::string path() const { return section_.empty() ? key_ : section_ + "." + key_; }
 
-  static bool is_known_section(std::string_view section) {
-    for (const ConfigKey& key : config_keys())
-      if (key.name.size() > section.size() && key.name.starts_with(section) &&
-          key.name[section.size()] == '.')
-        return true;
-    return false;
-  }
-
   bool fail_with(int line, const std::string& text) {
     status_ = {ErrorCode::kBadValue, name_ + ":" + std::to_string(line) + ": " + text};
     return false;
@@ -139,7 +131,7 @@ class Reader : public nlohmann::json_sax<Json> {
   // A key that is in no table: a mistake, unless its section is a plugin's.
   bool unknown_or(const std::string& otherwise) {
     if (!section_.empty() && !known_section_) return fail_with(key_line_, otherwise);
-    if (section_.empty() && is_known_section(key_))
+    if (section_.empty() && is_config_section(key_))
       return fail_with(key_line_, key_ + " must be an object with keys of its own");
     std::vector<std::string> names;
     for (const ConfigKey& key : config_keys()) {

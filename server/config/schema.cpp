@@ -40,8 +40,6 @@ const ConfigKey kKeys[] = {
      "name of the one-node replica set; empty: a standalone"},
     {"replication.advertised_address", MULTIFORA_SLOT(replication.advertised_address), 0, 0, "",
      "host:port that clients are told to use; empty: the one they dialled"},
-    {"ttl.monitor_sleep_secs", MULTIFORA_SLOT(ttl.monitor_sleep_secs), 1, 86'400,
-     "ttl-sweep-secs", "seconds between sweeps of expired documents"},
     {"log.level", MULTIFORA_SLOT(log.level), 0, 0, "log-level", "what is logged",
      {"debug", "info", "warning", "error"}},
     {"log.path", MULTIFORA_SLOT(log.path), 0, 0, "log-path", "log file; empty: standard output"},
@@ -85,6 +83,14 @@ const ConfigKey* find_config_key(std::string_view name) {
   for (const ConfigKey& key : kKeys)
     if (key.name == name) return &key;
   return nullptr;
+}
+
+bool is_config_section(std::string_view section) {
+  for (const ConfigKey& key : kKeys)
+    if (key.name.size() > section.size() && key.name.starts_with(section) &&
+        key.name[section.size()] == '.')
+      return true;
+  return false;
 }
 
 std::string describe(const ConfigKey& key) {

@@ -27,6 +27,8 @@ struct ConfigKey {
 
 std::span<const ConfigKey> config_keys();
 const ConfigKey* find_config_key(std::string_view name);
+// Has the table keys "section. ..."? Other sections are plugins'.
+bool is_config_section(std::string_view section);
 
 // What a value of this key looks like: "a number from 0 to 65535".
 std::string describe(const ConfigKey& key);
