@@ -40,10 +40,15 @@ struct Due {
   RecordId id;
 };
 
-Result<std::vector<Due>> find_due(const IndexRef& ref, const DueBand& band) {
+// The next entries of the band behind (`after`, `after_id`).
+Result<std::vector<Due>> find_due(const IndexRef& ref, const DueBand& band, Bytes after,
+                                  RecordId after_id) {
   std::vector<Due> due;
   const auto cursor = ref.index->cursor(ref.state);
-  MULTIFORA_TRY_R(cursor->seek(band.first));
+  if (after.empty())
+    MULTIFORA_TRY_R(cursor->seek(band.first));
+  else
+    MULTIFORA_TRY_R(cursor->seek(after, after_id + 1));
   while (cursor->valid() && due.size() < kBatch && band.holds(cursor->key())) {
     due.push_back({Buffer(cursor->key()), cursor->record_id()});
     MULTIFORA_TRY_R(cursor->next());
@@ -65,51 +70,70 @@ Result<bool> still_due(const CollectionView& view, std::string_view index_name, 
 TtlSweep::TtlSweep(Metrics& metrics, std::int64_t interval_ms)
     : interval_ms_(interval_ms),
       passes_(metrics.counter("ttl_passes_total", "Sweeps over all TTL indexes")),
-      deleted_(metrics.counter("ttl_deleted_documents_total", "Documents that TTL indexes expired")) {}
+      deleted_(metrics.counter("ttl_deleted_documents_total", "Documents that TTL indexes expired")) {
+  metrics.gauge("ttl_monitor_sleep_seconds", "Time between sweeps over all TTL indexes")
+      .set(interval_ms / 1000);
+}
+
+Status TtlSweep::begin_pass(Store& store) {
+  MULTIFORA_TRY(store.health());
+  for (const std::string& db : store.database_names())
+    for (const auto& info : store.collections(db)) {
+      if (info->is_view || info->capped) continue;
+      MULTIFORA_ASSIGN(const auto view, store.read(info->ns));
+      if (!view) continue;
+      for (const IndexRef& ref : view->indexes())
+        if (ref.kind == "ttl" && !ref.building)
+          todo_.push_back({info->ns, ref.index->spec().name, {}, 0});
+    }
+  in_pass_ = true;
+  return {};
+}
 
 Status TtlSweep::run(Store& store) {
-  for (const std::string& db : store.database_names())
-    for (const auto& info : store.collections(db))
-      if (!info->is_view && !info->capped) MULTIFORA_TRY(sweep_collection(store, info->ns));
+  if (!in_pass_) MULTIFORA_TRY(begin_pass(store));
+  std::size_t deleted = 0;
+  while (!todo_.empty() && deleted == 0) {
+    Work& work = todo_.front();
+    const Result<bool> more = sweep_batch(store, work, &deleted);
+    if (!more)
+      store.log().event(LogLevel::kError, "ttl", "Expired documents could not be deleted",
+                        {{"ns", std::string_view(work.ns)},
+                         {"index", std::string_view(work.index)},
+                         {"error", std::string_view(more.error().message())}});
+    if (!more || !*more) todo_.pop_front();
+  }
+  if (!todo_.empty()) return {};
+  in_pass_ = false;
   passes_.add();
   return {};
 }
 
-Status TtlSweep::sweep_collection(Store& store, const std::string& ns) {
-  std::vector<std::string> names;
+Result<bool> TtlSweep::sweep_batch(Store& store, Work& work, std::size_t* deleted) {
+  std::vector<Due> due;
   {
-    MULTIFORA_ASSIGN(const auto view, store.read(ns));
-    if (!view) return {};
-    for (const IndexRef& ref : view->indexes())
-      if (ref.kind == "ttl" && !ref.building) names.push_back(ref.index->spec().name);
+    MULTIFORA_ASSIGN_R(const auto view, store.read(work.ns));
+    const IndexRef* ref = view ? view->index_named(work.index) : nullptr;
+    if (ref == nullptr || ref->building || ref->kind != "ttl") return false;
+    const DueBand band(*ref->index, store.clock().wall_ms());
+    MULTIFORA_ASSIGN_R(due, find_due(*ref, band, work.after, work.after_id));
   }
-  for (const std::string& name : names) {
-    bool more = true;
-    while (more) {
-      std::vector<Due> due;
-      {
-        MULTIFORA_ASSIGN(const auto view, store.read(ns));
-        const IndexRef* ref = view ? view->index_named(name) : nullptr;
-        if (ref == nullptr || ref->building) break;
-        const DueBand band(*ref->index, store.clock().wall_ms());
-        MULTIFORA_ASSIGN(due, find_due(*ref, band));
-      }
-      more = due.size() == kBatch;
-      if (due.empty()) break;
-      MULTIFORA_ASSIGN(const auto writer, store.write(ns, false));
-      if (!writer) return {};
-      for (const Due& entry : due) {
-        MULTIFORA_ASSIGN(const bool there, still_due(writer->view(), name, entry));
-        if (!there) continue;
-        MULTIFORA_ASSIGN(const auto document, writer->view().find(entry.id));
-        if (!document) continue;
-        MULTIFORA_TRY(writer->remove(entry.id, *document));
-        deleted_.add();
-      }
-      MULTIFORA_TRY(status_of(writer->commit()));
-    }
+  if (due.empty()) return false;
+  work.after = due.back().key;
+  work.after_id = due.back().id;
+  MULTIFORA_ASSIGN_R(const auto writer, store.write(work.ns, false));
+  if (!writer) return false;
+  for (const Due& entry : due) {
+    MULTIFORA_ASSIGN_R(const bool there, still_due(writer->view(), work.index, entry));
+    if (!there) continue;
+    MULTIFORA_ASSIGN_R(const auto document, writer->view().find(entry.id));
+    if (!document) continue;
+    MULTIFORA_TRY_R(writer->remove(entry.id, *document));
+    ++*deleted;
+    deleted_.add();
   }
-  return {};
+  MULTIFORA_TRY_R(status_of(writer->commit()));
+  return due.size() == kBatch;
 }
 
 }  // namespace multifora
