@@ -97,6 +97,9 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
   impl.wal->advance_to(image.position);
   impl.changed_since_checkpoint = replay.batches > 0;
   impl.worker = std::thread([&impl] { impl.work(); });
+  if (const Status dropped = impl.drop_temporary(*store); !dropped.ok())
+    host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
+                     {{"error", std::string_view(dropped.message())}});
   if (report != nullptr) {
     report->open_ms = (host.clock().monotonic_us() - started_us) / 1000;
     report->recovered_batches = replay.batches;
@@ -311,12 +314,16 @@ void Store::Impl::mark_dirty(const CollectionPtr& collection, bool description) 
 
 StoreStats Store::stats() const {
   StoreStats stats;
+  std::vector<CollectionPtr> collections;
   {
     const std::shared_lock hold(impl_->names_mutex);
-    for (const auto& [ns, collection] : impl_->by_name) {
-      collection->info->is_view ? ++stats.views : ++stats.collections;
-      stats.indexes += collection->indexes.size();
-    }
+    for (const auto& [ns, collection] : impl_->by_name) collections.push_back(collection);
+  }
+  for (const CollectionPtr& collection : collections) {
+    const std::shared_lock hold(collection->lock);
+    if (collection->dropped) continue;
+    collection->info->is_view ? ++stats.views : ++stats.collections;
+    stats.indexes += collection->indexes.size();
   }
   const SpaceUse use = impl_->pager->space_use();
   stats.data_file_bytes = use.file_bytes;

@@ -21,6 +21,7 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/bson/view.h"
+#include "core/plugin/names.h"
 #include "core/storage/types.h"
 #include "core/store/collection.h"
 
@@ -63,15 +64,6 @@ struct StoreStats {
   std::uint64_t checkpoints = 0;
 };
 
-// Where a namespace string splits; db empty for a malformed one.
-struct Namespace {
-  std::string_view db, collection;
-  static Namespace split(std::string_view ns);
-};
-// InvalidNamespace (73) by MongoDB's rules.
-Status check_database_name(std::string_view db);
-Status check_collection_name(std::string_view collection);
-
 // Appends `document` to `out` as a document whose first field is _id: moved to the front, or a new
 // ObjectId where absent. InvalidIdField / BadValue for an _id that is an array, undefined or a regex.
 Result<DocumentView> ensure_id(DocumentView document, Buffer& out);
@@ -105,7 +97,8 @@ class Store {
   Result<std::optional<OwnedDocument>> retried_result(const StatementId& id) const;
 
   // --- the catalog ------------------------------------------------------------------------------
-  // Options as in the `create` command, already checked by the command against MongoDB's rules.
+  // Options as in the `create` command, already checked by the command against MongoDB's rules. One
+  // with {temp: true} is dropped when the database is next opened, unless it was renamed.
   // NamespaceExists (48) where a different one exists; OK and position 0 for an identical one.
   Result<LogPosition> create_collection(std::string_view ns, DocumentView options);
   Result<LogPosition> drop_collection(std::string_view ns);  // NamespaceNotFound
@@ -113,6 +106,12 @@ class Store {
   Result<LogPosition> rename_collection(std::string_view from, std::string_view to, bool drop_target);
   // Replaces the options of a collection or view (collMod).
   Result<LogPosition> set_collection_options(std::string_view ns, DocumentView options);
+  // Makes a collection capped, with at most `size_bytes` of documents and, where count_max > 0, that
+  // many; writers go on meanwhile. Its secondary indexes go, in one batch with the change; documents
+  // beyond the bounds go afterwards, oldest first, in batches (interrupted: with the next insert).
+  // NamespaceNotFound, CommandNotSupportedOnView, InvalidOptions (clustered).
+  Result<LogPosition> convert_to_capped(std::string_view ns, std::int64_t size_bytes,
+                                        std::int64_t count_max, Interrupt& interrupt);
 
   // `specs`: as in createIndexes. Builds without blocking writers; all or none of them.
   // `interrupt` cancels; progress goes to the log and to index_builds().

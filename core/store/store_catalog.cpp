@@ -26,6 +26,14 @@ Status namespace_not_found(std::string_view ns) {
   return {ErrorCode::kNamespaceNotFound, "ns not found: " + std::string(ns)};
 }
 
+// A temporary collection that gets its final name is here to stay.
+OwnedDocument without_temp(DocumentView options) {
+  DocumentBuilder out;
+  for (const Element& field : options)
+    if (field.name() != "temp") out.append(field);
+  return std::move(out).finish();
+}
+
 // Exclusive locks of several collections (null ones are skipped), in id order, given up at the end of
 // the scope.
 class ExclusiveLocks {
@@ -181,7 +189,8 @@ Status Store::Impl::reopen_indexes(Collection& collection) {
 
 Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_view to) {
   const CollectionInfo& old = *collection->info;
-  MULTIFORA_ASSIGN(auto info, make_info(old.id, to, Bytes(old.uuid.data(), 16), old.options.view()));
+  const OwnedDocument options = without_temp(old.options.view());
+  MULTIFORA_ASSIGN(auto info, make_info(old.id, to, Bytes(old.uuid.data(), 16), options.view()));
   const std::string from = old.ns;
   collection->info = std::move(info);
   MULTIFORA_TRY(reopen_indexes(*collection));
@@ -255,9 +264,7 @@ Status Store::Impl::apply_catalog(const LogRecord& record) {
 
 Result<LogPosition> Store::create_collection(std::string_view ns, DocumentView options) {
   Impl& impl = *impl_;
-  const Namespace parts = Namespace::split(ns);
-  MULTIFORA_TRY_R(check_database_name(parts.db));
-  MULTIFORA_TRY_R(check_collection_name(parts.collection));
+  MULTIFORA_TRY_R(check_new_namespace(ns));
   MULTIFORA_TRY_R(impl.writable());
   const std::lock_guard ddl(impl.ddl_mutex);
   if (const CollectionPtr existing = impl.find(ns)) {
@@ -338,6 +345,15 @@ Result<LogPosition> Store::drop_collection(std::string_view ns) {
   return position;
 }
 
+// A temporary collection ends with the process that made it.
+Status Store::Impl::drop_temporary(Store& store) {
+  std::vector<std::string> names;
+  for (const auto& [ns, collection] : by_name)
+    if (collection->info->options.view()["temp"].truthy()) names.push_back(ns);
+  for (const std::string& ns : names) MULTIFORA_TRY(status_of(store.drop_collection(ns)));
+  return {};
+}
+
 Result<LogPosition> Store::drop_database(std::string_view db) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
@@ -367,9 +383,7 @@ Result<LogPosition> Store::drop_database(std::string_view db) {
 Result<LogPosition> Store::rename_collection(std::string_view from, std::string_view to,
                                              bool drop_target) {
   Impl& impl = *impl_;
-  const Namespace parts = Namespace::split(to);
-  MULTIFORA_TRY_R(check_database_name(parts.db));
-  MULTIFORA_TRY_R(check_collection_name(parts.collection));
+  MULTIFORA_TRY_R(check_new_namespace(to));
   MULTIFORA_TRY_R(impl.writable());
   const std::lock_guard ddl(impl.ddl_mutex);
   const CollectionPtr source = impl.find(from);

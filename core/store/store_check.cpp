@@ -11,114 +11,149 @@ namespace {
 
 constexpr std::size_t kErrorsMax = 100;
 
-void add_error(std::vector<std::string>& errors, std::string text) {
-  if (errors.size() < kErrorsMax) errors.push_back(std::move(text));
-}
+// One walk over a collection; requires its lock (shared). Reports pages and records to `space` where
+// there is one.
+class CollectionCheck {
+ public:
+  CollectionCheck(Pager& pager, const Collection& collection, bool full, Interrupt* interrupt,
+                  SpaceCheck* space)
+      : pager_(pager),
+        collection_(collection),
+        ns_(collection.info->ns),
+        full_(full),
+        interrupt_(interrupt),
+        space_(space),
+        found_(collection.indexes.size()) {}
 
-// Every key that the document should have is in the index with this record's id.
-Status check_document_keys(const Index& index, const IndexState& state, DocumentView document,
-                           RecordId id, std::uint64_t* expected, bool* complete) {
-  IndexKeySet keys;
-  MULTIFORA_TRY(index.extract(document, keys));
-  *expected += keys.keys.size();
-  const auto cursor = index.cursor(state);
-  for (const IndexKey& key : keys.keys) {
-    MULTIFORA_TRY(cursor->seek(key.key, id));
-    if (!cursor->valid() || cursor->compare_key(key.key) != 0 || cursor->record_id() != id ||
-        cursor->type_bits() != key.type_bits)
-      *complete = false;
+  // A failure: interrupted. What is wrong with the collection stands in the report.
+  Result<Store::ValidateReport> run() {
+    MULTIFORA_TRY_R(check_records());
+    check_counts();
+    for (std::size_t i = 0; i < collection_.indexes.size(); ++i)
+      if (!collection_.indexes[i]->building) check_index(i);
+    return std::move(report_);
   }
-  return {};
-}
 
-}  // namespace
-
-// Requires the collection's lock (shared). Reports pages and records where asked to.
-static Status validate_collection(Pager& pager, const Collection& collection, bool full,
-                                  Interrupt* interrupt, SpaceCheck* space,
-                                  Store::ValidateReport* report) {
-  const std::string& ns = collection.info->ns;
-  std::vector<std::uint64_t> expected(collection.indexes.size());
-  std::vector<char> complete(collection.indexes.size(), 1);
-  std::uint64_t bytes = 0;
-  Status stopped;
-  const PagedArray array(pager, collection.id);
-  const auto on_page = [&](PageId page) {
-    if (space != nullptr) pager.check_page(space, page, ns + ": record map");
+ private:
+  // What the documents say of one index.
+  struct Found {
+    std::uint64_t keys = 0;
+    bool complete = true;
   };
-  const auto on_record = [&](std::uint64_t id, std::uint64_t location) {
-    if (!stopped.ok()) return;
-    if (interrupt != nullptr) stopped = interrupt->check();
-    ++report->records;
-    const auto payload = pager.records().read(location, id, collection.id);
+
+  void error(const std::string& text) {
+    if (report_.errors.size() < kErrorsMax) report_.errors.push_back(ns_ + ": " + text);
+  }
+
+  Status check_records() {
+    const PagedArray array(pager_, collection_.id);
+    Status stopped;
+    const Status walked = array.walk(
+        collection_.state.records,
+        [&](PageId page) {
+          if (space_ != nullptr) pager_.check_page(space_, page, ns_ + ": record map");
+        },
+        [&](std::uint64_t id, std::uint64_t location) {
+          if (stopped.ok() && interrupt_ != nullptr) stopped = interrupt_->check();
+          if (stopped.ok()) check_record(id, location);
+        });
+    if (!walked.ok()) error("record map: " + walked.message());
+    return stopped;
+  }
+
+  void check_record(RecordId id, RecordLocation location) {
+    ++report_.records;
+    const auto payload = pager_.records().read(location, id, collection_.id);
     if (!payload) {
-      ++report->invalid_documents;
-      add_error(report->errors, ns + ": " + payload.error().message());
-      return;
+      ++report_.invalid_documents;
+      return error(payload.error().message());
     }
-    bytes += payload->size();
-    if (space != nullptr)
-      pager.check_record(space, location, payload->size(), ns + ": record " + std::to_string(id));
+    bytes_ += payload->size();
+    const std::string name = "record " + std::to_string(id);
+    if (space_ != nullptr)
+      pager_.check_record(space_, location, payload->size(), ns_ + ": " + name);
     ValidateOptions options;
     options.size_bytes_max = payload->size();
-    if (!validate(*payload, options)) {
-      ++report->invalid_documents;
-      add_error(report->errors, ns + ": record " + std::to_string(id) + " is not valid BSON");
-      return;
+    if (!multifora::validate(*payload, options)) {
+      ++report_.invalid_documents;
+      return error(name + " is not valid BSON");
     }
-    const DocumentView document = DocumentView::assume_valid(*payload);
-    for (std::size_t i = 0; i < collection.indexes.size(); ++i) {
-      const OpenIndex& open = *collection.indexes[i];
-      if (open.building) continue;
-      bool all_there = true;
-      const Status status = check_document_keys(*open.index, open.index->state(), document, id,
-                                                &expected[i], &all_there);
-      if (status.ok() && all_there) continue;
-      complete[i] = 0;
-      add_error(report->errors, ns + ": index " + open.index->spec().name +
-                                    " lacks a key of record " + std::to_string(id) +
-                                    (status.ok() ? "" : ": " + status.message()));
-    }
-  };
-  if (const Status walked = array.walk(collection.state.records, on_page, on_record); !walked.ok())
-    add_error(report->errors, ns + ": record map: " + walked.message());
-  MULTIFORA_TRY(stopped);
-  if (report->records != collection.state.record_count)
-    add_error(report->errors, ns + ": " + std::to_string(report->records) +
-                                  " records found, but the count says " +
-                                  std::to_string(collection.state.record_count));
-  if (report->invalid_documents == 0 && bytes != collection.state.data_bytes)
-    add_error(report->errors, ns + ": documents take " + std::to_string(bytes) +
-                                  " bytes, but the size says " +
-                                  std::to_string(collection.state.data_bytes));
+    for (std::size_t i = 0; i < collection_.indexes.size(); ++i)
+      if (!collection_.indexes[i]->building)
+        check_keys(i, DocumentView::assume_valid(*payload), id);
+  }
 
-  for (std::size_t i = 0; i < collection.indexes.size(); ++i) {
-    const OpenIndex& open = *collection.indexes[i];
-    if (open.building) continue;
-    const std::string& name = open.index->spec().name;
-    Store::ValidateReport::IndexReport row{name, 0, complete[i] != 0};
-    const IndexState state = open.index->state();
-    row.keys = open.index->stats(state).entries;
+  void check_keys(std::size_t i, DocumentView document, RecordId id) {
+    const Index& index = *collection_.indexes[i]->index;
+    const Result<bool> all_there = has_keys(index, document, id, &found_[i].keys);
+    if (all_there && *all_there) return;
+    found_[i].complete = false;
+    error("index " + index.spec().name + " lacks a key of record " + std::to_string(id) +
+          (all_there ? "" : ": " + all_there.error().message()));
+  }
+
+  // Is every key that the document should have in the index, with this record's id?
+  static Result<bool> has_keys(const Index& index, DocumentView document, RecordId id,
+                               std::uint64_t* count) {
+    IndexKeySet keys;
+    MULTIFORA_TRY_R(index.extract(document, keys));
+    *count += keys.keys.size();
+    const auto cursor = index.cursor(index.state());
+    bool complete = true;
+    for (const IndexKey& key : keys.keys) {
+      MULTIFORA_TRY_R(cursor->seek(key.key, id));
+      if (!cursor->valid() || cursor->compare_key(key.key) != 0 || cursor->record_id() != id ||
+          cursor->type_bits() != key.type_bits)
+        complete = false;
+    }
+    return complete;
+  }
+
+  void check_counts() {
+    const CollectionState& state = collection_.state;
+    if (report_.records != state.record_count)
+      error(std::to_string(report_.records) + " records found, but the count says " +
+            std::to_string(state.record_count));
+    if (report_.invalid_documents == 0 && bytes_ != state.data_bytes)
+      error("documents take " + std::to_string(bytes_) + " bytes, but the size says " +
+            std::to_string(state.data_bytes));
+  }
+
+  void check_index(std::size_t i) {
+    const Index& index = *collection_.indexes[i]->index;
+    const std::string& name = index.spec().name;
+    const IndexState state = index.state();
+    Store::ValidateReport::IndexReport row{name, index.stats(state).entries, found_[i].complete};
     std::vector<std::string> errors;
-    if (full || space != nullptr) {
-      const Status checked = open.index->check(
+    if (full_ || space_ != nullptr) {
+      const Status checked = index.check(
           state,
           [&](PageId page) {
-            if (space != nullptr) pager.check_page(space, page, ns + ": index " + name);
+            if (space_ != nullptr) pager_.check_page(space_, page, ns_ + ": index " + name);
           },
           &errors);
       if (!checked.ok()) errors.push_back(checked.message());
     }
-    if (row.keys != expected[i])
+    if (row.keys != found_[i].keys)
       errors.push_back("it has " + std::to_string(row.keys) + " entries, but the documents give " +
-                       std::to_string(expected[i]));
-    for (const std::string& error : errors)
-      add_error(report->errors, ns + ": index " + name + ": " + error);
+                       std::to_string(found_[i].keys));
+    for (const std::string& text : errors) error("index " + name + ": " + text);
     row.valid = row.valid && errors.empty();
-    report->indexes.push_back(std::move(row));
+    report_.indexes.push_back(std::move(row));
   }
-  return {};
-}
+
+  Pager& pager_;
+  const Collection& collection_;
+  const std::string ns_;
+  const bool full_;
+  Interrupt* const interrupt_;
+  SpaceCheck* const space_;
+  std::vector<Found> found_;  // by index
+  std::uint64_t bytes_ = 0;
+  Store::ValidateReport report_;
+};
+
+}  // namespace
 
 Result<Store::ValidateReport> Store::validate(std::string_view ns, bool full,
                                               Interrupt& interrupt) const {
@@ -126,15 +161,10 @@ Result<Store::ValidateReport> Store::validate(std::string_view ns, bool full,
   if (!collection)
     return fail(ErrorCode::kNamespaceNotFound,
                 "Collection '" + std::string(ns) + "' does not exist to validate.");
+  const std::shared_lock hold(collection->lock);
   if (collection->info->is_view)
     return fail(ErrorCode::kCommandNotSupportedOnView, "Cannot validate a view");
-  ValidateReport report;
-  collection->lock.lock_shared();
-  const Status status =
-      validate_collection(*impl_->pager, *collection, full, &interrupt, nullptr, &report);
-  collection->lock.unlock_shared();
-  MULTIFORA_TRY_R(status);
-  return report;
+  return CollectionCheck(*impl_->pager, *collection, full, &interrupt, nullptr).run();
 }
 
 std::vector<std::string> Store::check() {
@@ -154,11 +184,11 @@ std::vector<std::string> Store::check() {
     all.insert(all.end(), impl.graveyard.begin(), impl.graveyard.end());
   }
   for (const CollectionPtr& collection : all) {
-    ValidateReport report;
-    const Status status =
-        validate_collection(*impl.pager, *collection, true, nullptr, space, &report);
-    if (!status.ok()) errors.push_back(status.message());
-    errors.insert(errors.end(), report.errors.begin(), report.errors.end());
+    const auto report = CollectionCheck(*impl.pager, *collection, true, nullptr, space).run();
+    if (report)
+      errors.insert(errors.end(), report->errors.begin(), report->errors.end());
+    else
+      errors.push_back(report.error().message());
   }
   const Status catalog = impl.table->check(
       [&](PageId page) { impl.pager->check_page(space, page, "catalog"); }, &errors);

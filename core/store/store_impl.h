@@ -154,8 +154,11 @@ struct Store::Impl {
   Status apply_set_index_spec(const CollectionPtr& collection, std::uint32_t number,
                               std::string_view kind, DocumentView spec);
   Status reopen_indexes(Collection& collection);
+  Result<LogPosition> make_capped(std::string_view ns, std::int64_t size_bytes,
+                                  std::int64_t count_max);  // store_capped.cpp
   OwnedDocument describe(const Collection& collection) const;
   Status may_drop(const Collection& collection) const;
+  Status drop_temporary(Store& store);
   // See store_catalog.cpp.
   Result<LogPosition> drop_locked(const std::vector<CollectionPtr>& doomed,
                                   LogOperation last_operation, CollectionId last_id,

@@ -91,35 +91,39 @@ Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) 
   return {};
 }
 
-// A capped collection gives up its oldest documents for the new one.
-Status LiveWriter::make_room(DocumentView document) {
+// Does a capped collection hold more than it may?
+bool LiveWriter::over_capacity() const {
   const CollectionInfo& info = *collection_->info;
-  if (!info.capped) return {};
-  const auto size = static_cast<std::int64_t>(document.size_bytes());
-  if (size > info.capped_size_bytes)
-    return {ErrorCode::kBadValue, "document to insert exceeds cappedMaxSize"};
-  while (collection_->state.record_count > 0) {
-    const bool too_big =
-        static_cast<std::int64_t>(collection_->state.data_bytes) + size > info.capped_size_bytes;
-    const bool too_many = info.capped_count_max > 0 &&
-                          static_cast<std::int64_t>(collection_->state.record_count) >=
-                              info.capped_count_max;
-    if (!too_big && !too_many) break;
+  const CollectionState& state = collection_->state;
+  if (!info.capped || state.record_count == 0) return false;
+  const auto count = static_cast<std::int64_t>(state.record_count);
+  return static_cast<std::int64_t>(state.data_bytes) > info.capped_size_bytes ||
+         (info.capped_count_max > 0 && count > info.capped_count_max);
+}
+
+Result<bool> LiveWriter::trim(std::size_t batch_bytes_max) {
+  while (over_capacity()) {
+    if (batch_.bytes().size() >= batch_bytes_max) return true;
     const auto oldest = view_.scan(false);
-    MULTIFORA_ASSIGN(const bool found, oldest->next());
+    MULTIFORA_ASSIGN_R(const bool found, oldest->next());
     if (!found) break;
-    MULTIFORA_TRY(remove_record(oldest->id(), oldest->document(), true));
+    MULTIFORA_TRY_R(remove_record(oldest->id(), oldest->document(), true));
   }
-  return {};
+  return false;
 }
 
 Result<RecordId> LiveWriter::insert(DocumentView document) {
   MULTIFORA_TRY_R(check_document(document));
-  MULTIFORA_TRY_R(make_room(document));
+  const CollectionInfo& info = *collection_->info;
+  if (info.capped && static_cast<std::int64_t>(document.size_bytes()) > info.capped_size_bytes)
+    return fail(ErrorCode::kBadValue, "document to insert exceeds cappedMaxSize");
   MULTIFORA_TRY_R(prepare(document.size_bytes() + 64));
   Result<RecordId> id = mutator_.insert(0, document, true);
   MULTIFORA_TRY_R(finish(id ? Status() : id.error()));
   batch_.insert(collection_->id, *id, document);
+  // Only now: an insert that fails costs no old document. Where the oldest cannot go (a full disk),
+  // the next insert tries again; the document is in, so that is no failure of this call.
+  static_cast<void>(trim(SIZE_MAX));
   return id;
 }
 

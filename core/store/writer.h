@@ -25,10 +25,14 @@ class LiveWriter final : public CollectionWriter {
   std::size_t batch_bytes() const override { return batch_.bytes().size(); }
   Result<LogPosition> commit() override;
 
+  // Removes the oldest documents of a capped collection while it holds more than it may, up to about
+  // `batch_bytes_max` of log. True: more are to go.
+  Result<bool> trim(std::size_t batch_bytes_max);
+
  private:
   Status prepare(std::size_t log_bytes);
   Status check_document(DocumentView document) const;
-  Status make_room(DocumentView document);
+  bool over_capacity() const;
   Status remove_record(RecordId id, DocumentView before, bool capped);
   Status finish(Status status);
   void release();

@@ -1,24 +1,60 @@
-// convertToCapped and cloneCollectionAsCapped: a copy under another name, then (for the first) a rename
-// over the original.
+// convertToCapped, which the store does in place, and cloneCollectionAsCapped, a copy.
+#include "core/base/limits.h"
 #include "plugins/command-catalog/commands.h"
 
 namespace multifora::catalog_commands {
 namespace {
 
-// Log bytes after which the copy is committed and goes on with a new batch.
-constexpr std::size_t kBatchBytesMax = 1024 * 1024;
+struct Bounds {
+  std::int64_t size_bytes = 0;
+  std::int64_t count_max = 0;  // 0: none
+};
 
-Status copy_records(CommandContext& context, const std::string& from, const std::string& to) {
-  RecordId next = 1;
+Result<Bounds> bounds_of(const CommandRequest& request) {
+  Bounds bounds{request.integer("size", 0), request.integer("max", 0)};
+  if (bounds.size_bytes <= 0 || bounds.size_bytes > limits::kCappedSizeMax)
+    return fail(ErrorCode::kInvalidOptions,
+                "Capped collection size must be greater than zero and at most 1 PB");
+  if (bounds.count_max < 0 || bounds.count_max > limits::kCappedCountMax)
+    return fail(ErrorCode::kBadValue,
+                "max in a capped collection has to be < 2^31 or not set at all");
+  return bounds;
+}
+
+// The oldest record of those newest ones that a capped collection keeps.
+Result<RecordId> first_kept(CommandContext& context, const CollectionView& view,
+                            const Bounds& bounds) {
+  RecordId first = 1;
+  std::int64_t bytes = 0, count = 0;
+  const auto cursor = view.scan(true);
+  while (true) {
+    MULTIFORA_TRY_R(context.interrupt().check());
+    MULTIFORA_ASSIGN_R(const bool found, cursor->next());
+    if (!found) return first;
+    bytes += static_cast<std::int64_t>(cursor->document().size_bytes());
+    ++count;
+    if (bytes > bounds.size_bytes || (bounds.count_max > 0 && count > bounds.count_max))
+      return first;
+    first = cursor->id();
+  }
+}
+
+// Copies in batches: what is written to the source meanwhile may or may not be in the copy.
+Status copy_records(CommandContext& context, const std::string& from, const std::string& to,
+                    const Bounds& bounds) {
+  RecordId next = 0;
   while (true) {
     std::vector<OwnedDocument> documents;
     {
       MULTIFORA_ASSIGN(const auto view, context.store().read(from));
       if (!view) return {};
+      if (next == 0) {
+        MULTIFORA_ASSIGN(next, first_kept(context, *view, bounds));
+      }
       const auto cursor = view->scan(false);
       cursor->seek(next);
       std::size_t bytes = 0;
-      while (bytes < kBatchBytesMax) {
+      while (bytes < limits::kLogBatchBytes && documents.size() < limits::kLogBatchDocuments) {
         MULTIFORA_TRY(context.interrupt().check());
         MULTIFORA_ASSIGN(const bool more, cursor->next());
         if (!more) break;
@@ -37,18 +73,10 @@ Status copy_records(CommandContext& context, const std::string& from, const std:
   }
 }
 
-Result<OwnedDocument> capped_options(const CommandRequest& request) {
-  const std::int64_t size = request.integer("size", 0);
-  if (size <= 0)
-    return fail(ErrorCode::kInvalidOptions, "Capped collection size must be greater than zero");
-  DocumentBuilder options;
-  options.append("capped", true).append("size", size);
-  if (request.has("max")) options.append("max", request.option("max"));
-  return std::move(options).finish();
-}
-
-Status make_copy(CommandContext& context, const CommandRequest& request, const std::string& from,
-                 const std::string& to) {
+Status run_clone(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
+  const std::string from = request.ns();
+  const std::string to =
+      std::string(request.db()) + "." + std::string(request.option("toCollection").as_string());
   const auto info = context.store().info(from);
   if (!info)
     return {ErrorCode::kNamespaceNotFound, "source collection " + from + " does not exist"};
@@ -56,26 +84,26 @@ Status make_copy(CommandContext& context, const CommandRequest& request, const s
     return {ErrorCode::kCommandNotSupportedOnView, "cannot make a view capped: " + from};
   if (context.store().info(to))
     return {ErrorCode::kNamespaceExists, "the target collection " + to + " exists already"};
-  MULTIFORA_ASSIGN(const OwnedDocument options, capped_options(request));
+  MULTIFORA_ASSIGN(const Bounds bounds, bounds_of(request));
+  DocumentBuilder builder;
+  builder.append("capped", true).append("size", bounds.size_bytes);
+  if (bounds.count_max > 0) builder.append("max", bounds.count_max);
+  const OwnedDocument options = std::move(builder).finish();
   MULTIFORA_ASSIGN(const LogPosition position,
                    context.store().create_collection(to, options.view()));
   context.note_write(position);
-  return copy_records(context, from, to);
-}
-
-Status run_clone(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
-  const std::string to =
-      std::string(request.db()) + "." + std::string(request.option("toCollection").as_string());
-  return make_copy(context, request, request.ns(), to);
+  Status status = copy_records(context, from, to, bounds);
+  if (status.ok()) return {};
+  const auto dropped = context.store().drop_collection(to);  // no half a copy
+  if (dropped) context.note_write(*dropped);
+  return status;
 }
 
 Status run_convert(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
-  const std::string from = request.ns();
-  const std::string to = std::string(request.db()) + ".tmp.convertToCapped." +
-                         ObjectId::generate().to_hex();
-  MULTIFORA_TRY(make_copy(context, request, from, to));
+  MULTIFORA_ASSIGN(const Bounds bounds, bounds_of(request));
   MULTIFORA_ASSIGN(const LogPosition position,
-                   context.store().rename_collection(to, from, true));
+                   context.store().convert_to_capped(request.ns(), bounds.size_bytes,
+                                                     bounds.count_max, context.interrupt()));
   context.note_write(position);
   return {};
 }
@@ -88,7 +116,7 @@ const CommandRow kConvertToCapped{
     .help = "Makes a collection capped; its secondary indexes are lost.",
     .privilege = "convertToCapped",
     .lock = LockIntent::kCatalog,
-    .flags = kCollectionName | kAcceptsWriteConcern | kLongRunning,
+    .flags = kCollectionName | kAcceptsWriteConcern,
     .options = {{"size", kOptNumber, kRequired}, {"max", kOptNumber}},
     .run = run_convert,
 };
@@ -99,8 +127,10 @@ const CommandRow kCloneCollectionAsCapped{
     .help = "Copies a collection into a new capped one.",
     .privilege = "convertToCapped",
     .lock = LockIntent::kCatalog,
-    .flags = kCollectionName | kAcceptsWriteConcern | kLongRunning,
-    .options = {{"toCollection", kOptString, kRequired}, {"size", kOptNumber, kRequired}, {"max", kOptNumber}},
+    .flags = kCollectionName | kAcceptsWriteConcern,
+    .options = {{"toCollection", kOptString, kRequired},
+                {"size", kOptNumber, kRequired},
+                {"max", kOptNumber}},
     .run = run_clone,
 };
 

@@ -1,7 +1,8 @@
+#include "core/plugin/names.h"
+
 #include <doctest/doctest.h>
 
-#include "core/bson/builder.h"
-#include "core/store/store.h"
+#include <string>
 
 namespace multifora {
 namespace {
@@ -30,35 +31,19 @@ TEST_CASE("a namespace splits at its first dot") {
   CHECK(Namespace::split("nodot").db.empty());
 }
 
-TEST_CASE("ensure_id puts _id first, makes one, and refuses impossible ones") {
-  Buffer out;
-  DocumentBuilder with;
-  with.append("a", 1).append("_id", 5).append("b", 2);
-  const OwnedDocument moved = std::move(with).finish();
-  const auto first = ensure_id(moved.view(), out);
-  REQUIRE(first);
-  CHECK(first->first().name() == "_id");
-  CHECK(first->count() == 3);
-  CHECK(first->size_bytes() == moved.bytes().size());
+TEST_CASE("a dollar only where the caller allows it") {
+  CHECK(check_database_name("$external", DollarInName::kAllowed).ok());
+  CHECK(!check_database_name("$external").ok());
+  CHECK(!check_database_name("a b", DollarInName::kAllowed).ok());
+}
 
-  DocumentBuilder without;
-  without.append("a", 1);
-  const OwnedDocument plain = std::move(without).finish();
-  const auto made = ensure_id(plain.view(), out);
-  REQUIRE(made);
-  CHECK(made->first().type() == BsonType::kObjectId);
-
-  DocumentBuilder array;
-  array.array("_id").append(1);
-  const OwnedDocument bad = std::move(array).finish();
-  CHECK(!ensure_id(bad.view(), out));
-
-  DocumentBuilder dollar;
-  dollar.object("_id").append("$a", 1);
-  const OwnedDocument dollared = std::move(dollar).finish();
-  const auto refused = ensure_id(dollared.view(), out);
-  REQUIRE(!refused);
-  CHECK(refused.error().code() == ErrorCode::kDollarPrefixedFieldName);
+TEST_CASE("a new namespace is at most 255 bytes long") {
+  const std::string most = "db." + std::string(252, 'c');
+  CHECK(check_new_namespace(most).ok());
+  CHECK(check_new_namespace(most + "c").code() == ErrorCode::kInvalidNamespace);
+  CHECK(!check_new_namespace("db.").ok());
+  CHECK(!check_new_namespace(".c").ok());
+  CHECK(!check_new_namespace("nodot").ok());
 }
 
 }  // namespace
