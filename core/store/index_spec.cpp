@@ -240,19 +240,6 @@ Result<std::shared_ptr<const Collator>> make_collator(const PluginHost& host, Do
   return factory->make(spec);
 }
 
-const IndexKind* choose_kind(const PluginHost& host, DocumentView spec) {
-  const IndexKind* best = nullptr;
-  int best_claim = 0;
-  for (const IndexKind* kind : host.index_kinds()) {
-    const int claim = kind->claims(spec);
-    if (claim > best_claim) {
-      best = kind;
-      best_claim = claim;
-    }
-  }
-  return best;
-}
-
 Status no_kind(DocumentView spec) {
   for (const Element& field : spec["key"].as_document())
     if (field.type() == BsonType::kString)
@@ -328,7 +315,7 @@ Result<NormalizedIndexSpec> normalize_index_spec(const PluginHost& host, const C
         status_of(compile_partial(host, filter.as_document(), collator.get())));
   }
   NormalizedIndexSpec normalized;
-  normalized.kind = choose_kind(host, general.view());
+  normalized.kind = host.choose_index_kind(general.view());
   if (normalized.kind == nullptr) return fail(no_kind(general.view()));
   MULTIFORA_ASSIGN_R(normalized.spec, normalized.kind->normalize(host, general.view()));
   for (const std::string_view option : {"unique", "prepareUnique"})

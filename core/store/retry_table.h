@@ -1,6 +1,6 @@
 // Results of retryable writes: what each session's newest transaction number has already done, so
 // that a statement sent again gets its first answer. The table is rebuilt from the data file and the
-// log; entries unused for kRetryHistoryMinutes are forgotten at checkpoints.
+// log; entries unused for limits::kRetryHistoryMinutes are forgotten at checkpoints.
 //
 // Threads: any; the table has a mutex of its own (below every other lock).
 #pragma once
@@ -21,7 +21,6 @@
 
 namespace multifora {
 
-inline constexpr std::int64_t kRetryHistoryMinutes = 35;
 
 class RetryTable {
  public:

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/limits.h"
 #include "core/store/store_impl.h"
 
 namespace multifora {
@@ -40,7 +41,7 @@ Status Store::Impl::save_dirty(PageStash& stash) {
 
   Status failed;
   const LogPosition now = wal->last_appended();
-  const std::uint64_t history_seconds = kRetryHistoryMinutes * 60;
+  const std::uint64_t history_seconds = limits::kRetryHistoryMinutes * 60;
   const std::uint64_t now_seconds = now >> 32;
   const LogPosition horizon =
       now_seconds > history_seconds ? (now_seconds - history_seconds) << 32 : 0;

@@ -1,15 +1,13 @@
 #include "plugins/command-crud/insert_run.h"
 
+#include <optional>
+
 #include "core/base/limits.h"
 #include "core/plugin/host.h"
+#include "core/store/batch_bounds.h"
 
 namespace multifora::crud {
 namespace {
-
-// A batch ends with whichever comes first.
-constexpr std::size_t kBatchDocumentsMax = 1000;
-constexpr std::size_t kBatchBytesMax = 1024 * 1024;
-constexpr std::int64_t kBatchMicrosMax = 5000;
 
 bool too_deep(DocumentView document, std::size_t depth) {
   if (depth > limits::kNestingDepthMax) return true;
@@ -56,7 +54,7 @@ class Inserter {
       }
       done_(i, status);
       if (!status.ok() && job_.ordered) break;
-      if (batch_is_full()) MULTIFORA_TRY(commit());
+      if (writer_ && bounds_->full_after(*writer_)) MULTIFORA_TRY(commit());
     }
     return commit();
   }
@@ -72,7 +70,6 @@ class Inserter {
                      prepare_insert(job_.documents[index], context_.store().last_position(), buffer_));
     MULTIFORA_TRY(open());
     MULTIFORA_TRY(status_of(writer_->insert(document)));
-    ++documents_;
     if (const auto id = retry_.id(statement)) {
       DocumentBuilder result;
       result.append("n", std::int32_t{1});
@@ -86,16 +83,8 @@ class Inserter {
     if (writer_) return {};
     MULTIFORA_ASSIGN(writer_, context_.store().write(job_.ns, true));
     writer_->bypass_validation(job_.bypass_validation);
-    documents_ = 0;
-    started_us_ = context_.host().clock().monotonic_us();
+    bounds_.emplace(context_.host().clock());
     return {};
-  }
-
-  bool batch_is_full() const {
-    if (!writer_) return false;
-    if (documents_ >= kBatchDocumentsMax || writer_->batch_bytes() >= kBatchBytesMax) return true;
-    return (documents_ & 63) == 63 &&
-           context_.host().clock().monotonic_us() - started_us_ > kBatchMicrosMax;
   }
 
   Status commit() {
@@ -111,8 +100,7 @@ class Inserter {
   RetryableStatements& retry_;
   const InsertDone& done_;
   std::unique_ptr<CollectionWriter> writer_;
-  std::size_t documents_ = 0;
-  std::int64_t started_us_ = 0;
+  std::optional<BatchBounds> bounds_;  // of writer_'s batch
   Buffer buffer_;
 };
 

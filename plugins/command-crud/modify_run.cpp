@@ -1,5 +1,8 @@
 #include "plugins/command-crud/modify_run.h"
 
+#include <optional>
+
+#include "core/store/batch_bounds.h"
 #include "plugins/query-engine/match_node.h"
 
 namespace multifora::crud {
@@ -8,9 +11,6 @@ namespace {
 // Statements that look at no more than this run under the exclusive lock.
 constexpr std::uint64_t kDirectMax = 2000;
 constexpr int kAttemptsMax = 10;
-constexpr std::size_t kBatchDocumentsMax = 1000;
-constexpr std::size_t kBatchBytesMax = 1024 * 1024;
-constexpr std::int64_t kBatchMicrosMax = 5000;
 
 bool is_id_equality(const Matcher& matcher) {
   const MatchNode* node = &matcher.root();
@@ -251,8 +251,7 @@ class Modifier {
     MULTIFORA_TRY(collect(ids));
     if (ids.empty()) return statement_.upsert ? run_single() : Status();
     std::unique_ptr<CollectionWriter> writer;
-    std::size_t in_batch = 0;
-    std::int64_t started_us = 0;
+    std::optional<BatchBounds> bounds;
     for (const RecordId id : ids) {
       Status status = context_.interrupt().check();
       if (status.ok() && !writer) {
@@ -261,8 +260,7 @@ class Modifier {
         writer = std::move(*opened);
         if (!writer) return {};  // dropped meanwhile
         writer->bypass_validation(statement_.bypass_validation);
-        in_batch = 0;
-        started_us = context_.host().clock().monotonic_us();
+        bounds.emplace(context_.host().clock());
       }
       if (status.ok()) status = change_if_matching(*writer, id);
       if (!status.ok()) {
@@ -270,10 +268,7 @@ class Modifier {
         if (writer) static_cast<void>(commit(*writer));
         return status;
       }
-      ++in_batch;
-      const bool late = (in_batch & 63) == 0 &&
-                        context_.host().clock().monotonic_us() - started_us > kBatchMicrosMax;
-      if (in_batch >= kBatchDocumentsMax || writer->batch_bytes() >= kBatchBytesMax || late) {
+      if (bounds->full_after(*writer)) {
         MULTIFORA_TRY(commit(*writer));
         writer.reset();
       }

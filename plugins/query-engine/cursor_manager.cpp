@@ -8,8 +8,6 @@
 namespace multifora {
 namespace {
 
-constexpr std::size_t kCursorsMax = 100'000;
-
 std::string not_found(std::int64_t id) { return "cursor id " + std::to_string(id) + " not found"; }
 
 Status check_session(const OpenCursor& cursor, std::string_view lsid) {
@@ -42,15 +40,18 @@ class CursorSweeper final : public BackgroundTask {
 }  // namespace
 
 CursorManager::CursorManager(PluginHost& host)
-    : host_(host), idle_ms_(limits::kCursorIdleMs), random_(std::random_device{}()) {}
+    : host_(host),
+      idle_ms_(host.config()
+                   .integer("query-engine", "cursor_timeout_ms")
+                   .value_or(limits::kCursorIdleMs)),
+      random_(std::random_device{}()) {}
 
 Result<std::int64_t> CursorManager::keep(std::unique_ptr<OpenCursor> cursor) {
   const std::int64_t now = host_.clock().monotonic_us() / 1000;
   cursor->created_ms = host_.clock().wall_ms();
   cursor->used_ms = now;
   std::lock_guard lock(mutex_);
-  idle_ms_ = host_.config().integer("query-engine", "cursor_timeout_ms").value_or(limits::kCursorIdleMs);
-  if (slots_.size() >= kCursorsMax)
+  if (slots_.size() >= limits::kCursorsMax)
     return fail(ErrorCode::kTooManyFilesOpen, "too many open cursors");
   std::int64_t id = 0;
   while (id == 0 || slots_.contains(id))

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/interrupt.h"
+#include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/store/collection.h"
 #include "plugins/query-engine/matcher.h"
@@ -43,7 +44,7 @@ struct ExecContext {
   const Collator* collator = nullptr;
   std::string temp_directory;
   bool allow_disk_use = true;
-  std::uint64_t memory_limit_bytes = 100 * 1024 * 1024;
+  std::uint64_t memory_limit_bytes = limits::kQueryMemoryMax;
   bool tailable = false;
 
   // Counts how often the view's pages were given up: what pointed into them is gone.

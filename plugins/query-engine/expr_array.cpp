@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/limits.h"
 #include "core/bson/compare.h"
 #include "plugins/query-engine/array_order.h"
 #include "plugins/query-engine/expression_table.h"
@@ -135,7 +136,6 @@ Result<std::int32_t> range_argument(std::string_view which, const ValueView& v, 
   return i;
 }
 
-constexpr std::int64_t kRangeBytesMax = 100 << 20;
 constexpr int kExceededMemoryLimit = 146;
 
 Result<Value> range(Args args, EvalContext& context) {
@@ -148,10 +148,10 @@ Result<Value> range(Args args, EvalContext& context) {
   if (step == 0) return fail_code(34449, "$range requires a non-zero step value");
   const std::int64_t span = step > 0 ? to - from : from - to;
   const std::int64_t count = span <= 0 ? 0 : (span - 1) / (step > 0 ? step : -step) + 1;
-  if (count * 16 > kRangeBytesMax)
+  if (count * 16 > static_cast<std::int64_t>(limits::kQueryMemoryMax))
     return fail_code(kExceededMemoryLimit,
                      fmt::format("$range would use too much memory ({} bytes) and cannot spill to disk. "
-                                 "Memory limit: {} bytes", count * 16, kRangeBytesMax));
+                                 "Memory limit: {} bytes", count * 16, static_cast<std::int64_t>(limits::kQueryMemoryMax)));
   ArrayBuilder out;
   for (std::int64_t i = 0; i < count; ++i) {
     if (context.interrupt != nullptr && (i & 1023) == 0) MULTIFORA_TRY_R(context.interrupt->check());
@@ -330,7 +330,7 @@ Result<Value> zip(Args args, EvalContext&) {
         row.append_null();
     }
     row.close();
-    if (out.size_bytes() > kValueSizeMax)
+    if (out.size_bytes() > limits::kExpressionValueSizeMax)
       return fail(ErrorCode::kBSONObjectTooLarge, "the result of $zip is too large");
   }
   return Value::array(std::move(out).finish());

@@ -1,6 +1,7 @@
 // $regexMatch, $regexFind, $regexFindAll.
 #include <fmt/format.h>
 
+#include "core/base/limits.h"
 #include "plugins/query-engine/expression_table.h"
 #include "plugins/query-engine/regex.h"
 #include "plugins/query-engine/text.h"
@@ -119,7 +120,7 @@ Result<Value> regex_find_all(const Node& node, EvalContext& context) {
     DocumentBuilder match = out.object();
     append_match(match, text, index_cp, groups);
     match.close();
-    if (out.size_bytes() > kValueSizeMax)
+    if (out.size_bytes() > limits::kExpressionValueSizeMax)
       return fail_code(51151, fmt::format("{}: the size of buffer to store output exceeded the 64MB limit",
                                           node.name()));
     from = groups[0].end;

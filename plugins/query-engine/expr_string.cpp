@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/limits.h"
 #include "plugins/query-engine/expression_table.h"
 #include "plugins/query-engine/numeric.h"
 #include "plugins/query-engine/text.h"
@@ -26,7 +27,7 @@ Result<Value> concat(Args args, EvalContext&) {
     if (v.nullish()) return Value::null();
     if (v.type() != kString)
       return fail_code(16702, fmt::format("$concat only supports strings, not {}", type_text(v.view())));
-    if (out.size() + v.view().size_bytes() > kValueSizeMax)
+    if (out.size() + v.view().size_bytes() > limits::kExpressionValueSizeMax)
       return fail(ErrorCode::kBSONObjectTooLarge, "the result of $concat is too large");
     out += v.view().as_string();
   }
@@ -282,7 +283,7 @@ Result<Value> replace(std::string_view op, Args args, bool all) {
     out += text.substr(from, at - from);
     out += replacement;
     from = at + find.size();
-    if (out.size() > kValueSizeMax)
+    if (out.size() > limits::kExpressionValueSizeMax)
       return fail(ErrorCode::kBSONObjectTooLarge, fmt::format("the result of {} is too large", op));
     if (!all) break;
     if (find.empty()) {  // an empty string is found before each byte and at the end

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/limits.h"
 #include "plugins/query-engine/operator.h"
 
 namespace multifora {
@@ -212,7 +213,7 @@ class ObjectExpression final : public Expression {
     DocumentBuilder out;
     for (const auto& [name, e] : fields_) {
       MULTIFORA_ASSIGN_R(const Value value, e->evaluate(context));
-      if (out.size_bytes() + value.view().size_bytes() > kValueSizeMax)
+      if (out.size_bytes() + value.view().size_bytes() > limits::kExpressionValueSizeMax)
         return fail(ErrorCode::kBSONObjectTooLarge, "an object in an expression grew too large");
       out.append(name, value.view());
     }

@@ -353,6 +353,7 @@ Result<std::unique_ptr<PipelineRun>> PipelineRun::open(CommandContext& context,
   p.db = db;
   p.collection = collection;
   p.allow_disk_use = arguments.allow_disk_use;
+  p.bypass_validation = arguments.bypass_validation;
   p.explain = arguments.explain;
   p.eval = make_eval_context(QueryEnvironment::of(context));
   p.open_pipeline = open_pipeline;

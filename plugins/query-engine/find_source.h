@@ -66,6 +66,7 @@ struct PipelineArguments {
   ValueView collation, hint;
   DocumentView let;
   bool allow_disk_use = true;
+  bool bypass_validation = false;  // of what $out and $merge write
   bool explain = false;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base/limits.h"
 #include "core/bson/compare.h"
 #include "plugins/query-engine/match_parse.h"
 
@@ -15,7 +16,6 @@ namespace json_schema {
 namespace {
 
 // Schemas inside schemas.
-constexpr int kDepthMax = 100;
 thread_local int parse_depth = 0;
 
 constexpr std::string_view kUnsupported[] = {
@@ -63,7 +63,7 @@ void Rule::explain_plainly(DocumentBuilder& out, std::string_view reason) const 
 
 Result<std::unique_ptr<const Schema>> Schema::parse(DocumentView spec) {
   const DepthGuard guard;
-  if (parse_depth > kDepthMax)
+  if (parse_depth > limits::kSchemaDepthMax)
     return fail(ErrorCode::kBadValue, "$jsonSchema is nested too deeply");
   auto schema = std::make_unique<Schema>();
   schema->spec_ = spec;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/base/clock.h"
+#include "core/base/limits.h"
 #include "core/bson/extended_json.h"
 #include "plugins/query-engine/match_parse.h"
 
@@ -15,8 +16,6 @@ namespace multifora {
 namespace match {
 
 namespace {
-
-constexpr int kTreeDepthMax = 100;
 
 // The families' tables as one: built once, read by every compile.
 struct Tables {
@@ -87,9 +86,9 @@ Status parse_implicit(Parser& parser, std::string_view path, const ValueView& va
 
 Status parse_operators(Parser& parser, std::string_view path, DocumentView operators,
                        Nodes& out) {
-  if (++parser.depth > kTreeDepthMax)
+  if (++parser.depth > limits::kFilterDepthMax)
     return Status(ErrorCode::kBadValue,
-                  fmt::format("exceeded maximum query tree depth of {}", kTreeDepthMax));
+                  fmt::format("exceeded maximum query tree depth of {}", limits::kFilterDepthMax));
   for (const Element& element : operators) {
     const auto row = tables().path.find(element.name());
     if (row == tables().path.end())
@@ -101,9 +100,9 @@ Status parse_operators(Parser& parser, std::string_view path, DocumentView opera
 }
 
 Status parse_filter(Parser& parser, DocumentView filter, Nodes& out) {
-  if (++parser.depth > kTreeDepthMax)
+  if (++parser.depth > limits::kFilterDepthMax)
     return Status(ErrorCode::kBadValue,
-                  fmt::format("exceeded maximum query tree depth of {}", kTreeDepthMax));
+                  fmt::format("exceeded maximum query tree depth of {}", limits::kFilterDepthMax));
   for (const Element& element : filter) {
     if (element.name().starts_with('$'))
       MULTIFORA_TRY(parse_document_operator(parser, element, out));

@@ -20,7 +20,7 @@ std::string value_text(const ValueView& value) {
 }
 
 Status append_element(ArrayBuilder& out, const ValueView& value) {
-  if (out.size_bytes() + value.size_bytes() > kValueSizeMax)
+  if (out.size_bytes() + value.size_bytes() > limits::kExpressionValueSizeMax)
     return Status(ErrorCode::kBSONObjectTooLarge, "an array in an expression grew too large");
   if (value.missing())
     out.append_null();
@@ -41,7 +41,7 @@ Result<Value> Node::evaluate(EvalContext& context) const {
     }
     result = row_.strict({values.data(), values.size()}, context);
   }
-  if (result && result->view().size_bytes() > kValueSizeMax)
+  if (result && result->view().size_bytes() > limits::kExpressionValueSizeMax)
     return fail(ErrorCode::kBSONObjectTooLarge, fmt::format("the result of {} is too large", name()));
   return result;
 }

@@ -110,9 +110,6 @@ const OperatorRow* find_operator(std::string_view name);
 
 // --- shared by the families ------------------------------------------------------------------
 
-// No value inside an expression may grow beyond this (BSONObjectTooLarge).
-inline constexpr std::size_t kValueSizeMax = 64u << 20;
-
 // Appends with a null for a missing value; fails where the array would get too large.
 Status append_element(ArrayBuilder& out, const ValueView& value);
 

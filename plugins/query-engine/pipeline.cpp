@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/base/limits.h"
 #include "plugins/query-engine/stage_streaming.h"
 
 namespace multifora {
@@ -65,9 +66,9 @@ Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext
 
 Result<std::unique_ptr<Pipeline>> Pipeline::parse(const std::vector<DocumentView>& stages,
                                                   PipelineContext& context) {
-  constexpr std::size_t kStagesMax = 1000;
-  if (stages.size() > kStagesMax)
-    return fail_code(7749501, fmt::format("Pipeline length must be no longer than {} stages", kStagesMax));
+  if (stages.size() > limits::kPipelineStagesMax)
+    return fail_code(7749501, fmt::format("Pipeline length must be no longer than {} stages",
+                                          limits::kPipelineStagesMax));
   auto pipeline = std::unique_ptr<Pipeline>(new Pipeline());
   pipeline->impl_ = std::make_unique<Impl>(context);
   context.eval.collator = context.collator.get();
@@ -202,10 +203,10 @@ void Pipeline::append_explain(ArrayBuilder& out) const {
 
 Result<std::unique_ptr<PipelineContext>> make_sub_context(const PipelineContext& outer,
                                                           std::string_view collection) {
-  constexpr int kDepthMax = 20;
-  if (outer.depth >= kDepthMax)
+  if (outer.depth >= limits::kSubPipelineDepthMax)
     return fail(ErrorCode::kMaxSubPipelineDepthExceeded,
-                fmt::format("Maximum number of nested sub-pipelines exceeded. Limit is {}", kDepthMax));
+                fmt::format("Maximum number of nested sub-pipelines exceeded. Limit is {}",
+                            limits::kSubPipelineDepthMax));
   auto sub = std::make_unique<PipelineContext>(outer);
   sub->collection = collection;
   sub->depth = outer.depth + 1;

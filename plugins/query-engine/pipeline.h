@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "core/base/interrupt.h"
+#include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/bson/collator.h"
 #include "core/bson/view.h"
@@ -36,9 +37,10 @@ struct PipelineContext {
   EvalContext eval;
   VariableScope scope;
   bool allow_disk_use = true;
-  std::uint64_t memory_limit_bytes = 100 * 1024 * 1024;  // a stage
+  std::uint64_t memory_limit_bytes = limits::kQueryMemoryMax;  // a stage
   bool explain = false;
-  int depth = 0;                           // of sub-pipelines, limited to 20
+  bool bypass_validation = false;          // of what $out and $merge write
+  int depth = 0;                           // of sub-pipelines
   // Opens a source for `pipeline` on another collection ($lookup, $unionWith ...): resolves views,
   // pushes leading $match/$sort into the query layer. Set by the executor.
   std::function<Result<std::unique_ptr<Pipeline>>(PipelineContext& context, std::string_view ns,

@@ -15,8 +15,6 @@ namespace projection {
 
 namespace {
 
-constexpr int kDepthMax = 200;
-
 class Parser {
  public:
   Parser(ProjectionKind kind, const Matcher* filter, const MatcherOptions& options,
@@ -71,7 +69,7 @@ Status Parser::parse(DocumentView spec) {
 }
 
 Status Parser::parse_fields(DocumentView fields, const std::string& prefix, int depth) {
-  if (depth > kDepthMax)
+  if (depth > limits::kProjectionDepthMax)
     return Status(ErrorCode::kOverflow, "projection exceeds the maximum depth");
   for (const Element& element : fields) {
     std::string path = prefix;

@@ -4,14 +4,11 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include "core/base/limits.h"
+
 namespace multifora {
 
 namespace {
-
-constexpr std::uint32_t kMatchLimit = 1'000'000;
-constexpr std::uint32_t kDepthLimit = 10'000;
-constexpr std::size_t kHeapLimitKib = 20'000;
-constexpr std::size_t kPatternSizeMax = 32'764;
 
 pcre2_code* code_of(void* code) { return static_cast<pcre2_code*>(code); }
 
@@ -48,9 +45,9 @@ struct ThreadMatcher {
   std::uint32_t pairs = 0;
 
   ThreadMatcher() {
-    pcre2_set_match_limit(context, kMatchLimit);
-    pcre2_set_depth_limit(context, kDepthLimit);
-    pcre2_set_heap_limit(context, kHeapLimitKib);
+    pcre2_set_match_limit(context, limits::kRegexMatchSteps);
+    pcre2_set_depth_limit(context, limits::kRegexMatchDepth);
+    pcre2_set_heap_limit(context, limits::kRegexMatchMemoryKib);
   }
   ~ThreadMatcher() {
     pcre2_match_data_free(data);
@@ -138,7 +135,7 @@ Result<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
   if (options.contains('\0'))
     return fail(ErrorCode::kBadValue,
                 "Regular expression options string cannot contain an embedded null byte");
-  if (pattern.size() > kPatternSizeMax)
+  if (pattern.size() > limits::kRegexPatternSizeMax)
     return fail(location_code(51091), "Regular expression is invalid: pattern is too long");
   MULTIFORA_ASSIGN_R(const std::uint32_t flags, pcre_options(options));
   // The former library's name of the same thing.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/base/limits.h"
 #include "core/bson/compare.h"
 #include "core/bson/extended_json.h"
 #include "plugins/query-engine/expression.h"
@@ -12,7 +13,6 @@ namespace multifora {
 
 namespace {
 
-constexpr std::size_t kSortFieldsMax = 32;
 constexpr char kNullByte = 0;
 
 ValueView null_value() { return {BsonType::kNull, &kNullByte, 0}; }
@@ -216,14 +216,14 @@ Result<SortPattern> SortPattern::parse(DocumentView pattern) {
                     fmt::format("Duplicate sort key '{}'", element.name()));
     sort.parts_.push_back({std::string(element.name()), direction < 0});
   }
-  if (sort.parts_.size() > kSortFieldsMax)
+  if (sort.parts_.size() > limits::kSortFieldsMax)
     return fail(location_code(13103), "too many compound keys");
   return sort;
 }
 
 Status SortPattern::append_key(DocumentView document, const Collator* collator,
                                KeyStringBuilder& out) const {
-  ValueView plain[kSortFieldsMax];
+  ValueView plain[limits::kSortFieldsMax];
   const ValueView* values = plain;
   KeyMaker maker(parts_, collator);
   if (!plain_values(document, parts_, missing_first_ ? undefined_value() : null_value(), plain)) {

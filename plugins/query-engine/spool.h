@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/file.h"
+#include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/bson/view.h"
 
@@ -24,7 +25,7 @@ namespace multifora {
 
 struct SpillOptions {
   std::string directory;  // empty: the system's
-  std::uint64_t memory_limit_bytes = 100 << 20;
+  std::uint64_t memory_limit_bytes = limits::kQueryMemoryMax;
   bool allow_disk_use = true;
   std::string_view stage;  // for messages: "Sort", "$group"
 };

@@ -1,9 +1,12 @@
 // $out and $merge. Both first collect the pipeline's documents, then write with no other lock held.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "core/bson/compare.h"
 #include "core/bson/path.h"
 #include "core/plugin/command.h"
+#include "core/store/batch_bounds.h"
 #include "plugins/query-engine/document_edit.h"
 #include "plugins/query-engine/stage.h"
 #include "plugins/query-engine/update.h"
@@ -12,8 +15,6 @@ namespace multifora {
 namespace {
 
 using enum BsonType;
-
-constexpr std::size_t kBatchBytes = 4 << 20;
 
 struct Target {
   std::string db, collection;
@@ -64,6 +65,15 @@ class WriteStage : public PipelineStage {
     if (context().command != nullptr) context().command->note_write(*position);
     return {};
   }
+  // The writer of a new batch.
+  Status open_writer(const std::string& ns, std::unique_ptr<CollectionWriter>& writer,
+                     std::optional<BatchBounds>& bounds) {
+    MULTIFORA_ASSIGN(writer, context().store->write(ns, true));
+    writer->bypass_validation(context().bypass_validation);
+    bounds.emplace(context().host->clock());
+    return {};
+  }
+
   Target target_;
   OwnedDocument given_;
   std::unique_ptr<DocumentSpool> spool_;
@@ -94,22 +104,24 @@ class OutStage final : public WriteStage {
 
  private:
   Status fill(Store& store, const std::string& temporary, const CollectionInfo* existing) {
-    const OwnedDocument options = existing != nullptr ? existing->options : OwnedDocument();
-    MULTIFORA_TRY(note(store.create_collection(temporary, options.view())));
+    DocumentBuilder options;
+    if (existing != nullptr) options.append_all(existing->options.view());
+    options.append("temp", true);  // a crash leaves nothing behind; the rename makes it lasting
+    const OwnedDocument made = std::move(options).finish();
+    MULTIFORA_TRY(note(store.create_collection(temporary, made.view())));
     if (existing != nullptr) MULTIFORA_TRY(copy_indexes(store, temporary));
     MULTIFORA_ASSIGN(DocumentSpool::Reader reader, spool_->read());
     std::unique_ptr<CollectionWriter> writer;
+    std::optional<BatchBounds> bounds;
     while (true) {
       MULTIFORA_TRY(poll());
       MULTIFORA_ASSIGN(const std::optional<DocumentView> d, reader.next());
       if (!d) break;
-      if (!writer) {
-        MULTIFORA_ASSIGN(writer, store.write(temporary, true));
-      }
+      if (!writer) MULTIFORA_TRY(open_writer(temporary, writer, bounds));
       Buffer with_id;
       MULTIFORA_ASSIGN(const DocumentView document, ensure_id(*d, with_id));
       MULTIFORA_ASSIGN([[maybe_unused]] const RecordId id, writer->insert(document));
-      if (writer->batch_bytes() < kBatchBytes) continue;
+      if (!bounds->full_after(*writer)) continue;
       MULTIFORA_TRY(note(writer->commit()));
       writer.reset();
     }
@@ -164,20 +176,19 @@ class MergeStage final : public WriteStage {
     refresh_sub_context(*sub_, context());
     MULTIFORA_ASSIGN(DocumentSpool::Reader reader, spool_->read());
     std::unique_ptr<CollectionWriter> writer;
+    std::optional<BatchBounds> bounds;
     // The documents so far stay written where a later one fails, as in the server.
     while (true) {
       MULTIFORA_TRY(poll());
       MULTIFORA_ASSIGN(const std::optional<DocumentView> d, reader.next());
       if (!d) break;
-      if (!writer) {
-        MULTIFORA_ASSIGN(writer, store.write(target_.ns(), true));
-      }
+      if (!writer) MULTIFORA_TRY(open_writer(target_.ns(), writer, bounds));
       Status status = merge(*writer, *d);
       if (!status.ok()) {
         static_cast<void>(note(writer->commit()));
         return status;
       }
-      if (writer->batch_bytes() < kBatchBytes) continue;
+      if (!bounds->full_after(*writer)) continue;
       MULTIFORA_TRY(note(writer->commit()));
       writer.reset();
     }
