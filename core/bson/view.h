@@ -5,7 +5,7 @@
 // A DocumentView stands for *valid* BSON. Only validate() (validate.h), DocumentBuilder and the
 // storage (whose records were validated where they entered and are hash-checked) make one, through
 // DocumentView::assume_valid; walking it therefore does no bounds checks beyond assertions.
-// Accessors named as_x require the value to be of that type (a DASSERT).
+// Accessors of one type's content (as_x, binary_x ...) require the value to be of that type.
 #pragma once
 
 #include <array>
@@ -58,38 +58,75 @@ class ValueView {
   std::uint32_t size_bytes() const { return size_; }
   Bytes bytes() const { return {data_, size_}; }
 
-  double as_double() const { return load_le<double>(data_); }
-  std::int32_t as_int32() const { return load_le<std::int32_t>(data_); }
-  std::int64_t as_int64() const { return load_le<std::int64_t>(data_); }
+  double as_double() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kDouble);
+    return load_le<double>(data_);
+  }
+  std::int32_t as_int32() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kInt32);
+    return load_le<std::int32_t>(data_);
+  }
+  std::int64_t as_int64() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kInt64);
+    return load_le<std::int64_t>(data_);
+  }
   Decimal128 as_decimal() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kDecimal128);
     return {load_le<std::uint64_t>(data_), load_le<std::uint64_t>(data_ + 8)};
   }
-  bool as_bool() const { return *data_ != 0; }
-  std::int64_t as_date_ms() const { return load_le<std::int64_t>(data_); }
+  bool as_bool() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kBool);
+    return *data_ != 0;
+  }
+  std::int64_t as_date_ms() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kDate);
+    return load_le<std::int64_t>(data_);
+  }
   // Timestamp: seconds in the high, increment in the low 32 bits.
-  std::uint64_t as_timestamp() const { return load_le<std::uint64_t>(data_); }
+  std::uint64_t as_timestamp() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kTimestamp);
+    return load_le<std::uint64_t>(data_);
+  }
   ObjectId as_object_id() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kObjectId);
     ObjectId id;
     std::memcpy(id.bytes.data(), data_, 12);
     return id;
   }
   // String, symbol or code (without its terminating NUL; may contain NULs).
   std::string_view as_string() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kString || type_ == BsonType::kSymbol ||
+                      type_ == BsonType::kCode);
     return {data_ + 4, static_cast<std::size_t>(load_le<std::int32_t>(data_)) - 1};
   }
   DocumentView as_document() const;  // object or array
-  std::uint8_t binary_subtype() const { return static_cast<std::uint8_t>(data_[4]); }
+  std::uint8_t binary_subtype() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kBinData);
+    return static_cast<std::uint8_t>(data_[4]);
+  }
   Bytes binary_bytes() const {  // without length and subtype; subtype 2's inner length is kept
+    MULTIFORA_DASSERT(type_ == BsonType::kBinData);
     return {data_ + 5, static_cast<std::size_t>(load_le<std::int32_t>(data_))};
   }
-  std::string_view regex_pattern() const { return {data_}; }
-  std::string_view regex_options() const { return {data_ + std::strlen(data_) + 1}; }
+  std::string_view regex_pattern() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kRegex);
+    return {data_};
+  }
+  std::string_view regex_options() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kRegex);
+    return {data_ + std::strlen(data_) + 1};
+  }
   std::string_view code_with_scope_code() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kCodeWithScope);
     return {data_ + 8, static_cast<std::size_t>(load_le<std::int32_t>(data_ + 4)) - 1};
   }
   DocumentView code_with_scope_scope() const;
-  std::string_view dbref_namespace() const { return as_string(); }
+  std::string_view dbref_namespace() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kDBRef);
+    return {data_ + 4, static_cast<std::size_t>(load_le<std::int32_t>(data_)) - 1};
+  }
   ObjectId dbref_id() const {
+    MULTIFORA_DASSERT(type_ == BsonType::kDBRef);
     ObjectId id;
     std::memcpy(id.bytes.data(), data_ + size_ - 12, 12);
     return id;
@@ -191,9 +228,11 @@ class DocumentView {
 };
 
 inline DocumentView ValueView::as_document() const {
+  MULTIFORA_DASSERT(type_ == BsonType::kObject || type_ == BsonType::kArray);
   return DocumentView::assume_valid(data_);
 }
 inline DocumentView ValueView::code_with_scope_scope() const {
+  MULTIFORA_DASSERT(type_ == BsonType::kCodeWithScope);
   return DocumentView::assume_valid(data_ + 8 + load_le<std::int32_t>(data_ + 4));
 }
 // A document as a value.

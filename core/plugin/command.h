@@ -51,6 +51,7 @@ enum OptionFlags : std::uint32_t {
   kNonNegative = 1u << 1,  // number below 0: BadValue 2 / 51024 as IDL's validators report
   kArrayOfObjects = 1u << 2,  // may also arrive as a document sequence
   kUnsupported = 1u << 3,  // known to MongoDB, not implemented here: CommandNotSupported, naming it
+  kNoEffect = 1u << 4,     // accepted, and rightly without effect here: a comment in the row says why
 };
 struct OptionSpec {
   std::string_view name;
@@ -58,6 +59,8 @@ struct OptionSpec {
   std::uint32_t flags = kOptional;
 };
 
+// What a command does to the store. Handlers take the locks; the dispatcher refuses kWrite and kCatalog
+// at once where the store takes no writes. What only may write (aggregate) is refused by the store.
 enum class LockIntent { kNone, kRead, kWrite, kCatalog };
 
 enum CommandFlags : std::uint32_t {
@@ -65,7 +68,6 @@ enum CommandFlags : std::uint32_t {
   kAllowedInTransaction = 1u << 1,
   kAllowedBeforeAuth = 1u << 2,
   kRetryableWrite = 1u << 3,     // txnNumber without a transaction is meaningful
-  kLongRunning = 1u << 4,        // runs on a worker, not on the network thread
   kAcceptsWriteConcern = 1u << 5,
   kAcceptsReadConcern = 1u << 6,
   kAnyOptions = 1u << 7,         // the handler checks its fields itself (e.g. hello, explain)

@@ -195,6 +195,19 @@ const IndexKind* PluginHost::index_kind(std::string_view name) const {
   const auto at = impl_->kinds_by_name.find(name);
   return at == impl_->kinds_by_name.end() ? nullptr : at->second.row;
 }
+const IndexKind* PluginHost::choose_index_kind(DocumentView spec,
+                                               std::uint32_t capabilities) const {
+  const IndexKind* best = nullptr;
+  int best_claim = 0;
+  for (const IndexKind* kind : impl_->kinds) {
+    if ((kind->capabilities & capabilities) != capabilities) continue;
+    const int claim = kind->claims(spec);
+    if (claim <= best_claim) continue;
+    best = kind;
+    best_claim = claim;
+  }
+  return best;
+}
 const CommandRow* PluginHost::command(std::string_view name) const {
   const auto at = impl_->commands_by_name.find(name);
   return at == impl_->commands_by_name.end() ? nullptr : at->second.row;

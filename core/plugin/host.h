@@ -9,9 +9,10 @@
 // process.
 #pragma once
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeindex>
@@ -55,14 +56,14 @@ class FilterCompiler {
   virtual std::string explain_failure(DocumentView filter, DocumentView document) const = 0;
 };
 
-// Work that runs beside commands: TTL sweeps, space recovery, session expiry. Each run() does a
-// small slice and returns; the scheduler calls it again after interval_ms().
+// Work that runs beside commands, such as TTL sweeps and ending idle cursors. Each run() does a small
+// slice and returns; the scheduler calls it again after interval_ms(). A shutdown waits for the slice.
 class BackgroundTask {
  public:
   virtual ~BackgroundTask() = default;
   virtual std::string_view name() const = 0;
-  virtual std::int64_t interval_ms() const = 0;  // may change between calls
-  // Called on a worker thread, never concurrently with itself. A failure is logged.
+  virtual std::int64_t interval_ms() const = 0;  // may change between calls; 0: at once
+  // Called on the scheduler's thread, one task at a time. A lasting failure is logged once.
   virtual Status run(Store& store) = 0;
 };
 
@@ -108,6 +109,9 @@ class PluginHost {
   const Codec* codec(std::string_view name) const;           // null: not loaded
   const Codec* wire_codec(std::uint8_t wire_id) const;
   const IndexKind* index_kind(std::string_view name) const;  // null: not loaded
+  // The kind that claims the specification of an index highest, of those that have all of
+  // `capabilities` (IndexCapability); null: none does.
+  const IndexKind* choose_index_kind(DocumentView spec, std::uint32_t capabilities = 0) const;
   const CommandRow* command(std::string_view name) const;    // by name or alias, exact case
   const std::vector<const Codec*>& codecs() const;
   const std::vector<const IndexKind*>& index_kinds() const;

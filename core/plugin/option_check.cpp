@@ -1,5 +1,8 @@
 #include "core/plugin/option_check.h"
 
+#include "core/base/assert.h"
+#include "core/base/limits.h"
+
 namespace multifora {
 namespace {
 
@@ -99,6 +102,26 @@ Status check_option(std::string_view prefix, const OptionSpec& option, const Val
   if ((option.flags & kUnsupported) != 0 && !is_false(value) && !value.is_nullish())
     return {ErrorCode::kCommandNotSupported,
             quoted(prefix, option.name) + " is not supported by this server"};
+  return {};
+}
+
+Status check_fields(std::string_view prefix, DocumentView document,
+                    std::span<const OptionSpec> table) {
+  MULTIFORA_ASSERT(table.size() <= limits::kCommandOptionsMax);
+  std::uint64_t seen = 0;
+  for (const Element& field : document) {
+    std::size_t i = 0;
+    while (i < table.size() && table[i].name != field.name()) ++i;
+    if (i == table.size()) return unknown_field(prefix, field.name());
+    if ((seen >> i & 1) != 0) return duplicate_field(prefix, field.name());
+    seen |= std::uint64_t{1} << i;
+    const bool absent = field.type() == BsonType::kNull && (table[i].types & kOptNull) == 0;
+    if (absent && (table[i].flags & kRequired) == 0) continue;
+    MULTIFORA_TRY(check_option(prefix, table[i], field.value()));
+  }
+  for (std::size_t i = 0; i < table.size(); ++i)
+    if ((table[i].flags & kRequired) != 0 && (seen >> i & 1) == 0)
+      return missing_field(prefix, table[i].name);
   return {};
 }
 

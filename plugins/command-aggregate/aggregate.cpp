@@ -1,6 +1,7 @@
 #include "plugins/command-aggregate/aggregate.h"
 
 #include "core/base/limits.h"
+#include "core/plugin/option_check.h"
 #include "plugins/query-engine/find_source.h"
 
 namespace multifora {
@@ -36,6 +37,7 @@ Result<PipelineArguments> arguments_of(const CommandRequest& request) {
     arguments.hint = ValueView();
   arguments.let = request.document("let");
   arguments.allow_disk_use = request.flag("allowDiskUse", true);
+  arguments.bypass_validation = request.flag("bypassDocumentValidation", false);
   return arguments;
 }
 
@@ -45,20 +47,11 @@ Result<BatchLimits> batch_of(const CommandRequest& request) {
   if (!request.has("cursor"))
     return fail(ErrorCode::kFailedToParse,
                 "The 'cursor' option is required, except for aggregate with the explain argument");
-  for (const Element& field : request.document("cursor")) {
-    if (field.name() != "batchSize")
-      return fail(location_code(40415), "BSON field 'aggregate.cursor." +
-                                            std::string(field.name()) + "' is an unknown field.");
-    if (!field->is_number())
-      return fail(ErrorCode::kTypeMismatch,
-                  "BSON field 'aggregate.cursor.batchSize' is the wrong type '" +
-                      std::string(type_name(field.type())) +
-                      "', expected types '[long, int, decimal, double]'");
-    batch.documents = field->number_as_int64();
-    if (batch.documents < 0)
-      return fail(location_code(51024), "BSON field 'batchSize' value must be >= 0, actual value '" +
-                                            std::to_string(batch.documents) + "'");
-  }
+  static const OptionSpec kCursor[] = {{"batchSize", kOptNumber, kNonNegative}};
+  const DocumentView cursor = request.document("cursor");
+  MULTIFORA_TRY_R(check_fields("aggregate.cursor", cursor, kCursor));
+  if (const ValueView size = cursor["batchSize"]; size.is_number())
+    batch.documents = size.number_as_int64();
   return batch;
 }
 
@@ -87,8 +80,7 @@ Status aggregate(CommandContext& context, const CommandRequest& request, Documen
   auto open = std::make_unique<OpenCursor>();
   open->ns = ns;
   open->cursor = make_pipeline_cursor(std::move(run));
-  constexpr std::size_t kCommandKeptMax = 4096;
-  if (request.body().size_bytes() <= kCommandKeptMax) open->command = OwnedDocument(request.body());
+  if (request.body().size_bytes() <= limits::kCursorCommandSizeMax) open->command = OwnedDocument(request.body());
   return reply_first_batch(context, std::move(open), batch, false, reply);
 }
 

@@ -5,6 +5,7 @@
 #include "core/bson/compare.h"
 #include "core/bson/extended_json.h"
 #include "core/plugin/host.h"
+#include "core/plugin/option_check.h"
 #include "plugins/command-catalog/commands.h"
 
 namespace multifora::catalog_commands {
@@ -115,15 +116,13 @@ Status check_no_duplicates(CommandContext& context, const std::string& ns, std::
 }
 
 Status check_index_change(DocumentView change) {
-  static constexpr std::string_view kKnown[] = {"name",   "keyPattern",    "expireAfterSeconds",
-                                                "hidden", "prepareUnique", "unique"};
+  static const OptionSpec kFields[] = {
+      {"name", kOptString},    {"keyPattern", kOptObject},     {"expireAfterSeconds", kOptNumber},
+      {"hidden", kOptBoolish}, {"prepareUnique", kOptBoolish}, {"unique", kOptBoolish}};
+  MULTIFORA_TRY(check_fields("collMod.index", change, kFields));
   bool any = false;
-  for (const Element& field : change) {
-    if (std::find(std::begin(kKnown), std::end(kKnown), field.name()) == std::end(kKnown))
-      return {location_code(40415), "BSON field 'collMod.index." + std::string(field.name()) +
-                                        "' is an unknown field."};
+  for (const Element& field : change)
     any = any || (field.name() != "name" && field.name() != "keyPattern");
-  }
   if (!any)
     return {ErrorCode::kInvalidOptions,
             "no expireAfterSeconds, hidden, unique, or prepareUnique field"};
@@ -189,9 +188,41 @@ Status modify_view(CommandContext& context, const CommandRequest& request,
   return {};
 }
 
+// Before anything is changed.
+Status check_collection_change(CommandContext& context, const CommandRequest& request,
+                               const CollectionInfo& info) {
+  MULTIFORA_TRY(check_validation_options(context, request));
+  for (const auto& [option, most] : {std::pair{"cappedSize", limits::kCappedSizeMax},
+                                     std::pair{"cappedMax", limits::kCappedCountMax}}) {
+    if (!request.has(option)) continue;
+    if (!info.capped)
+      return {ErrorCode::kInvalidOptions, std::string(option) + " needs a capped collection"};
+    const std::int64_t value = request.integer(option, 0);
+    if (value > most || (value <= 0 && std::string_view(option) == "cappedSize"))
+      return {ErrorCode::kBadValue, "BSON field '" + std::string(option) +
+                                        "' value must be in the range from 1 to " +
+                                        std::to_string(most) + ", actual value '" +
+                                        std::to_string(value) + "'"};
+  }
+  return {};
+}
+
+// A trial run is offered where only the data decides: for an index that is to become unique.
+Status check_dry_run(const CommandRequest& request) {
+  bool only_unique = request.document("index")["unique"].truthy();
+  for (const Element& field : request.document("index"))
+    only_unique = only_unique && (field.name() == "name" || field.name() == "keyPattern" ||
+                                  field.name() == "unique");
+  for (const OptionSpec& option : kCollMod.options)
+    if (option.name != "index" && option.name != "dryRun" && request.has(option.name))
+      only_unique = false;
+  if (only_unique) return {};
+  return {ErrorCode::kInvalidOptions,
+          "collMod's 'dryRun' is for converting an index to unique, with no other option"};
+}
+
 Status modify_collection(CommandContext& context, const CommandRequest& request,
                          const CollectionInfo& info) {
-  MULTIFORA_TRY(check_validation_options(context, request));
   std::vector<std::pair<std::string_view, ValueView>> changes;
   for (const char* option : {"validator", "validationLevel", "validationAction",
                              "changeStreamPreAndPostImages"})
@@ -205,10 +236,7 @@ Status modify_collection(CommandContext& context, const CommandRequest& request,
       if (!request.has(option) && info.options.view()[option].missing())
         changes.emplace_back(option, defaults.view()[option]);
   for (const auto& [option, field] : {std::pair{"cappedSize", "size"}, {"cappedMax", "max"}}) {
-    if (!request.has(option)) continue;
-    if (!info.capped)
-      return {ErrorCode::kInvalidOptions, std::string(option) + " needs a capped collection"};
-    changes.emplace_back(field, request.option(option));
+    if (request.has(option)) changes.emplace_back(field, request.option(option));
   }
   if (changes.empty()) return {};
   const OwnedDocument options = replace_fields(info.options.view(), changes);
@@ -223,8 +251,10 @@ Status run(CommandContext& context, const CommandRequest& request, DocumentBuild
   const auto info = context.store().info(ns);
   if (!info) return {ErrorCode::kNamespaceNotFound, "ns does not exist"};
   const bool view_options = request.has("viewOn") || request.has("pipeline");
+  if (request.flag("dryRun", false)) MULTIFORA_TRY(check_dry_run(request));
   if (info->is_view) {
-    for (const char* option : {"validator", "index", "validationLevel", "validationAction"})
+    for (const char* option : {"validator", "index", "validationLevel", "validationAction",
+                               "cappedSize", "cappedMax", "changeStreamPreAndPostImages"})
       if (request.has(option))
         return {ErrorCode::kInvalidOptions, std::string("option '") + option +
                                                 "' not supported on a view"};
@@ -233,6 +263,7 @@ Status run(CommandContext& context, const CommandRequest& request, DocumentBuild
   if (view_options)
     return {ErrorCode::kInvalidOptions,
             "'viewOn' and 'pipeline' options are only valid for views"};
+  MULTIFORA_TRY(check_collection_change(context, request, *info));
   if (request.has("index")) MULTIFORA_TRY(modify_index(context, request, reply));
   return modify_collection(context, request, *info);
 }

@@ -4,6 +4,7 @@
 #include "core/base/limits.h"
 #include "core/bson/extended_json.h"
 #include "core/plugin/host.h"
+#include "core/plugin/option_check.h"
 #include "plugins/command-catalog/commands.h"
 
 namespace multifora::catalog_commands {
@@ -23,12 +24,11 @@ Status check_capped(const CommandRequest& request) {
     return {};
   }
   if (size.missing()) return invalid_options("the 'size' field is required when 'capped' is true");
-  constexpr std::int64_t kCappedSizeMax = std::int64_t{1} << 50;
   const std::int64_t bytes = request.integer("size", 0);
-  if (bytes < 1 || bytes > kCappedSizeMax)
+  if (bytes < 1 || bytes > limits::kCappedSizeMax)
     return {ErrorCode::kBadValue, "Capped collection size must be greater than zero and at most 1 PB"};
   const std::int64_t max = request.integer("max", 0);
-  if (request.has("max") && (max < 0 || max >= (std::int64_t{1} << 31)))
+  if (request.has("max") && (max < 0 || max > limits::kCappedCountMax))
     return {ErrorCode::kBadValue,
             "max in a capped collection has to be < 2^31 or not set at all"};
   return {};
@@ -38,10 +38,12 @@ Status check_clustered(const CommandRequest& request) {
   const ValueView clustered = request.option("clusteredIndex");
   if (clustered.missing() || clustered.type() == BsonType::kBool) return {};
   const DocumentView spec = clustered.as_document();
+  static const OptionSpec kFields[] = {{"v", kOptNumber},
+                                       {"key", kOptObject, kRequired},
+                                       {"name", kOptString},
+                                       {"unique", kOptBoolish, kRequired}};
+  MULTIFORA_TRY(check_fields("create.clusteredIndex", spec, kFields));
   const ValueView key = spec["key"];
-  if (key.type() != BsonType::kObject)
-    return {location_code(40414), "BSON field 'create.clusteredIndex.key' is missing but a required "
-                                  "field"};
   const Element only = key.as_document().first();
   if (key.as_document().count() != 1 || only.name() != "_id" || !only->is_number() ||
       only->number_as_double() != 1)
@@ -50,11 +52,6 @@ Status check_clustered(const CommandRequest& request) {
   if (!spec["unique"].truthy())
     return {ErrorCode::kInvalidIndexSpecificationOption,
             "The clusteredIndex option requires unique: true"};
-  for (const Element& field : spec)
-    if (field.name() != "key" && field.name() != "unique" && field.name() != "name" &&
-        field.name() != "v")
-      return {location_code(40415), "BSON field 'create.clusteredIndex." +
-                                        std::string(field.name()) + "' is an unknown field."};
   if (request.flag("capped", false))
     return invalid_options("The 'capped' option is not supported with 'clusteredIndex'");
   return {};
@@ -100,6 +97,7 @@ Status build_options(CommandContext& context, const CommandRequest& request,
   for (const char* name : {"validator", "validationLevel", "validationAction", "viewOn", "pipeline",
                            "storageEngine", "indexOptionDefaults", "expireAfterSeconds"})
     options.append(name, request.option(name));
+  if (request.flag("temp", false)) options.append("temp", true);
   if (const ValueView images = request.option("changeStreamPreAndPostImages"); !images.missing())
     options.append("changeStreamPreAndPostImages", images);
   if (const ValueView clustered = request.option("clusteredIndex");
@@ -130,6 +128,9 @@ Status run(CommandContext& context, const CommandRequest& request, DocumentBuild
       request.collection() != "system.profile" && request.collection() != "system.users")
     return {ErrorCode::kInvalidNamespace,
             "Invalid system namespace: " + request.ns()};
+  if (!request.flag("autoIndexId", true))
+    return {ErrorCode::kInvalidOptions, "A replicated collection must have an index on _id: the "
+                                        "'autoIndexId' option cannot be false"};
   MULTIFORA_TRY(check_capped(request));
   MULTIFORA_TRY(check_clustered(request));
   MULTIFORA_TRY(check_validation_options(context, request));
@@ -158,6 +159,7 @@ const CommandRow kCreate{
                 {"idIndex", kOptObject, kUnsupported},
                 {"size", kOptNumber},
                 {"max", kOptNumber},
+                // Kept and shown: clients compare them. No setting of another engine has a meaning here.
                 {"storageEngine", kOptObject},
                 {"validator", kOptObject},
                 {"validationLevel", kOptString},
@@ -172,7 +174,7 @@ const CommandRow kCreate{
                 {"expireAfterSeconds", kOptNumber | kOptString, kUnsupported},
                 {"encryptedFields", kOptObject, kUnsupported},
                 {"temp", kOptBool},
-                {"flags", kOptNumber}},
+                {"flags", kOptNumber, kUnsupported}},
     .run = run,
 };
 

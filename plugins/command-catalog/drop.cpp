@@ -80,7 +80,7 @@ const CommandRow kRenameCollection{
     .flags = kAdminOnly | kAcceptsWriteConcern | kCollectionName,
     .options = {{"to", kOptString, kRequired},
                 {"dropTarget", kOptBoolish},
-                {"stayTemp", kOptBool},
+                {"stayTemp", kOptBool, kUnsupported},
                 {"collectionUUID", kOptBinary, kUnsupported}},
     .run = run_rename,
 };

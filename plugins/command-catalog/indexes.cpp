@@ -105,7 +105,7 @@ const CommandRow kCreateIndexes{
     .help = "Builds indexes without blocking writers.",
     .privilege = "createIndex",
     .lock = LockIntent::kWrite,
-    .flags = kCollectionName | kAcceptsWriteConcern | kLongRunning | kAllowedInTransaction |
+    .flags = kCollectionName | kAcceptsWriteConcern | kAllowedInTransaction |
              kAllowedInStrictApi,
     .options = {{"indexes", kOptArray, kRequired | kArrayOfObjects},
                 {"commitQuorum", kOptString | kOptNumber},

@@ -120,8 +120,10 @@ const CommandRow kListCollections{
     .flags = kAllowedInStrictApi,
     .options = {{"filter", kOptObject},
                 {"nameOnly", kOptBoolish},
-                {"authorizedCollections", kOptBoolish},
-                {"includePendingDrops", kOptBoolish},
+                // There are no users: everybody may see everything.
+                {"authorizedCollections", kOptBoolish, kNoEffect},
+                // Drops are never pending.
+                {"includePendingDrops", kOptBoolish, kNoEffect},
                 {"cursor", kOptObject}},
     .run = run_list_collections,
 };
@@ -135,7 +137,8 @@ const CommandRow kListDatabases{
     .flags = kAdminOnly | kAllowedInStrictApi,
     .options = {{"filter", kOptObject},
                 {"nameOnly", kOptBoolish},
-                {"authorizedDatabases", kOptBoolish}},
+                // There are no users: everybody may see everything.
+                {"authorizedDatabases", kOptBoolish, kNoEffect}},
     .run = run_list_databases,
 };
 
@@ -146,7 +149,9 @@ const CommandRow kListIndexes{
     .privilege = "listIndexes",
     .lock = LockIntent::kRead,
     .flags = kCollectionName | kAllowedInStrictApi,
-    .options = {{"cursor", kOptObject}, {"includeBuildUUIDs", kOptBool}, {"includeIndexBuildInfo", kOptBool}},
+    .options = {{"cursor", kOptObject},
+                {"includeBuildUUIDs", kOptBool, kUnsupported},
+                {"includeIndexBuildInfo", kOptBool, kUnsupported}},
     .run = run_list_indexes,
 };
 

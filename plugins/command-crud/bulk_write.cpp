@@ -65,7 +65,7 @@ class BulkWrite {
 
   Status parse(const std::vector<DocumentView>& ops, const std::vector<DocumentView>& ns_info) {
     for (const DocumentView info : ns_info) {
-      MULTIFORA_TRY(check_statement("bulkWrite.nsInfo", info, kNsInfo));
+      MULTIFORA_TRY(check_fields("bulkWrite.nsInfo", info, kNsInfo));
       const Namespace ns = Namespace::split(info["ns"].as_string());
       MULTIFORA_TRY(check_database_name(ns.db));
       MULTIFORA_TRY(check_collection_name(ns.collection));
@@ -134,11 +134,11 @@ class BulkWrite {
     const Element first = op.first();
     std::string_view name = first.name();
     if (name == "insert") {
-      MULTIFORA_TRY(check_statement("bulkWrite.ops", op, kInsertOp));
+      MULTIFORA_TRY(check_fields("bulkWrite.ops", op, kInsertOp));
       out.kind = OpKind::kInsert;
       out.insert = op["document"].as_document();
     } else if (name == "update") {
-      MULTIFORA_TRY(check_statement("bulkWrite.ops", op, kUpdateOp));
+      MULTIFORA_TRY(check_fields("bulkWrite.ops", op, kUpdateOp));
       out.kind = OpKind::kUpdate;
       out.modify.update = op["updateMods"];
       out.modify.upsert = op["upsert"].truthy();
@@ -146,7 +146,7 @@ class BulkWrite {
       out.modify.constants = document_of(op["constants"]);
       out.modify.query.sort = document_of(op["sort"]);
     } else if (name == "delete") {
-      MULTIFORA_TRY(check_statement("bulkWrite.ops", op, kDeleteOp));
+      MULTIFORA_TRY(check_fields("bulkWrite.ops", op, kDeleteOp));
       out.kind = OpKind::kDelete;
     } else {
       return {ErrorCode::kFailedToParse,

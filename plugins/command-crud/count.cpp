@@ -139,7 +139,8 @@ const CommandRow kCount{
             {"fields", kOptObject},
             {"collectionUUID", kOptAny, kUnsupported},
             {"encryptionInformation", kOptAny, kUnsupported},
-            {"queryOptions", kOptObject},
+            // Older drivers' way to send a read preference: one node serves all.
+            {"queryOptions", kOptObject, kNoEffect},
         },
     .run = count,
 };

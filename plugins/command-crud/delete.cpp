@@ -14,7 +14,7 @@ const OptionSpec kStatement[] = {
 };
 
 Status parse(DocumentView spec, const CommandRequest& request, ModifyStatement& out) {
-  MULTIFORA_TRY(check_statement("delete.deletes", spec, kStatement));
+  MULTIFORA_TRY(check_fields("delete.deletes", spec, kStatement));
   std::int64_t limit = 0;
   if (!spec["limit"].exact_int64(&limit) || (limit != 0 && limit != 1))
     return {ErrorCode::kFailedToParse,

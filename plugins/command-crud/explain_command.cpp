@@ -1,18 +1,10 @@
 // explain.
+#include "core/plugin/generic_arguments.h"
 #include "plugins/command-crud/commands.h"
 #include "plugins/command-crud/statement.h"
 
 namespace multifora::crud {
 namespace {
-
-// Fields that any command may have.
-bool is_generic(std::string_view name) {
-  for (const std::string_view generic :
-       {"$db", "lsid", "$clusterTime", "txnNumber", "$readPreference", "writeConcern",
-        "readConcern", "maxTimeMS", "comment", "apiVersion", "apiStrict", "apiDeprecationErrors"})
-    if (name == generic) return true;
-  return false;
-}
 
 // The inner command's options against its own table.
 Status check_inner(const CommandRow& row, DocumentView command) {
@@ -21,9 +13,9 @@ Status check_inner(const CommandRow& row, DocumentView command) {
   table.push_back({"explain", kOptAny});
   DocumentBuilder own;
   for (const Element& field : command)
-    if (!is_generic(field.name())) own.append(field);
+    if (find_generic_argument(field.name()) == nullptr) own.append(field);
   const OwnedDocument fields = std::move(own).finish();
-  return check_statement(row.name, fields.view(), table);
+  return check_fields(row.name, fields.view(), table);
 }
 
 Status explain(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {

@@ -105,8 +105,7 @@ std::unique_ptr<OpenCursor> open_cursor(const CommandRequest& request,
   open->ns = request.ns();
   open->cursor = std::move(cursor);
   open->no_timeout = request.flag("noCursorTimeout", false);
-  constexpr std::size_t kCommandKeptMax = 4096;
-  if (request.body().size_bytes() <= kCommandKeptMax) open->command = OwnedDocument(request.body());
+  if (request.body().size_bytes() <= limits::kCursorCommandSizeMax) open->command = OwnedDocument(request.body());
   return open;
 }
 
@@ -191,9 +190,11 @@ const CommandRow kFind{
             {"showRecordId", kOptBool},
             {"tailable", kOptBool},
             {"awaitData", kOptBool},
-            {"oplogReplay", kOptBool},
+            // Deprecated; MongoDB ignores it too since 4.4.
+            {"oplogReplay", kOptBool, kNoEffect},
             {"noCursorTimeout", kOptBool},
-            {"allowPartialResults", kOptBool},
+            // There are no shards that could be down.
+            {"allowPartialResults", kOptBool, kNoEffect},
             {"collation", kOptObject},
             {"let", kOptObject},
             {"collectionUUID", kOptAny, kUnsupported},

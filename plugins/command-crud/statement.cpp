@@ -1,28 +1,8 @@
 #include "plugins/command-crud/statement.h"
 
 #include "core/base/limits.h"
-#include "core/plugin/option_check.h"
 
 namespace multifora::crud {
-
-Status check_statement(std::string_view prefix, DocumentView statement,
-                       std::span<const OptionSpec> table) {
-  std::uint64_t seen = 0;
-  for (const Element& field : statement) {
-    std::size_t i = 0;
-    while (i < table.size() && table[i].name != field.name()) ++i;
-    if (i == table.size()) return unknown_field(prefix, field.name());
-    if ((seen >> i & 1) != 0) return duplicate_field(prefix, field.name());
-    seen |= std::uint64_t{1} << i;
-    const bool absent = field.type() == BsonType::kNull && (table[i].types & kOptNull) == 0;
-    if (absent && (table[i].flags & kRequired) == 0) continue;
-    MULTIFORA_TRY(check_option(prefix, table[i], field.value()));
-  }
-  for (std::size_t i = 0; i < table.size(); ++i)
-    if ((table[i].flags & kRequired) != 0 && (seen >> i & 1) == 0)
-      return missing_field(prefix, table[i].name);
-  return {};
-}
 
 Status check_batch_size(std::size_t count) {
   if (count >= 1 && count <= limits::kWriteBatchCountMax) return {};

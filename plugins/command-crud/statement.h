@@ -1,22 +1,17 @@
-// What the write commands share: checking statements' fields, collecting write errors, and retryable
+// What the write commands share: collecting write errors, and retryable
 // statements. One command's; one thread.
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "core/base/status.h"
 #include "core/plugin/command.h"
+#include "core/plugin/option_check.h"
 #include "core/store/store.h"
 
 namespace multifora::crud {
-
-// Checks a statement (an element of `updates`, `deletes`, `ops`) against its table, with the codes and
-// texts of MongoDB's parser: 40415 unknown, 14 wrong type, 40413 twice, 40414 missing.
-Status check_statement(std::string_view prefix, DocumentView statement,
-                       std::span<const OptionSpec> table);
 
 // Number of statements: InvalidLength outside 1..100,000.
 Status check_batch_size(std::size_t count);

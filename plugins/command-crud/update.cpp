@@ -17,7 +17,8 @@ const OptionSpec kStatement[] = {
     {"sort", kOptObject},
     {"upsertSupplied", kOptBool, kUnsupported},
     {"sampleId", kOptAny, kUnsupported},
-    {"allowShardKeyUpdatesWithoutFullShardKeyInQuery", kOptBool},
+    // There are no shards.
+    {"allowShardKeyUpdatesWithoutFullShardKeyInQuery", kOptBool, kNoEffect},
 };
 
 Status check_array_filters(const ValueView& filters) {
@@ -40,7 +41,7 @@ DocumentView document_of(const ValueView& value) {
 
 // Fields of the right types: what fails here fails the command.
 Status parse(DocumentView spec, const CommandRequest& request, ModifyStatement& out) {
-  MULTIFORA_TRY(check_statement("update.updates", spec, kStatement));
+  MULTIFORA_TRY(check_fields("update.updates", spec, kStatement));
   const BsonType type = spec["u"].type();
   if (type != BsonType::kObject && type != BsonType::kArray)
     return {ErrorCode::kFailedToParse, "Update argument must be either an object or an array"};

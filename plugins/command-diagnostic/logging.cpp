@@ -50,7 +50,7 @@ const CommandRow kLogRotate{.name = "logRotate",
                             .help = "Closes the log file under a new name and begins another.",
                             .privilege = "logRotate",
                             .flags = kAdminOnly,
-                            .options = {{"comment", kOptString}},
+                            .options = {},
                             .run = run_rotate};
 
 }  // namespace multifora::diagnostic_commands

@@ -1,5 +1,7 @@
 // getParameter, setParameter and the default concerns. Parameters are rows; all are read-only: what can
 // be configured is configured in the file.
+#include "core/base/limits.h"
+#include "core/plugin/generic_arguments.h"
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/command-diagnostic/commands.h"
@@ -22,7 +24,9 @@ const Parameter kParameters[] = {
        out.object(name).append("version", "8.0");
      }},
     {"localLogicalSessionTimeoutMinutes",
-     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 30); }},
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) {
+       out.append(name, static_cast<std::int32_t>(limits::kSessionIdleMinutes));
+     }},
     {"logLevel",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 0); }},
     {"quiet",
@@ -34,16 +38,9 @@ const Parameter kParameters[] = {
     {"ttlMonitorSleepSecs",
      [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
        out.append(name, static_cast<std::int32_t>(
-                            context.host().config().integer("ttl", "monitor_sleep_secs").value_or(60)));
+                            context.host().metrics().value("ttl_monitor_sleep_seconds")));
      }},
 };
-
-// Fields of any command that are not names of parameters.
-bool is_generic(std::string_view name) {
-  return name.starts_with('$') || name == "lsid" || name == "comment" || name == "apiVersion" ||
-         name == "apiStrict" || name == "apiDeprecationErrors" || name == "readConcern" ||
-         name == "maxTimeMS" || name == "txnNumber";
-}
 
 Status run_get(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   const ValueView target = request.target();
@@ -71,7 +68,7 @@ Status run_get(CommandContext& context, const CommandRequest& request, DocumentB
 
 Status run_set(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
   for (const Element& field : request.body()) {
-    if (field.name() == "setParameter" || is_generic(field.name())) continue;
+    if (field.name() == "setParameter" || find_generic_argument(field.name()) != nullptr) continue;
     for (const Parameter& parameter : kParameters)
       if (parameter.name == field.name())
         return {ErrorCode::kIllegalOperation,
@@ -117,7 +114,8 @@ const CommandRow kGetDefaultRwConcern{.name = "getDefaultRWConcern",
                                       .help = "Default read and write concern.",
                                       .privilege = "getDefaultRWConcern",
                                       .flags = kAdminOnly,
-                                      .options = {{"inMemory", kOptBoolish}},
+                                      // They are nowhere but in memory.
+                                      .options = {{"inMemory", kOptBoolish, kNoEffect}},
                                       .run = run_default_concern};
 
 }  // namespace multifora::diagnostic_commands

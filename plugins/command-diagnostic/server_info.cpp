@@ -205,20 +205,22 @@ const CommandRow kUsersInfo{.name = "usersInfo",
                             .help = "Users: this server has none.",
                             .privilege = "viewUser",
                             .flags = 0,
-                            .options = {{"showCredentials", kOptBoolish},
-                                        {"showCustomData", kOptBoolish},
-                                        {"showPrivileges", kOptBoolish},
-                                        {"showAuthenticationRestrictions", kOptBoolish},
-                                        {"filter", kOptObject}},
+                            // There is no user of whom to show more, or whom to leave out.
+                            .options = {{"showCredentials", kOptBoolish, kNoEffect},
+                                        {"showCustomData", kOptBoolish, kNoEffect},
+                                        {"showPrivileges", kOptBoolish, kNoEffect},
+                                        {"showAuthenticationRestrictions", kOptBoolish, kNoEffect},
+                                        {"filter", kOptObject, kNoEffect}},
                             .run = run_users_info};
 const CommandRow kRolesInfo{.name = "rolesInfo",
                             .aliases = {},
                             .help = "Roles: this server has none of its own.",
                             .privilege = "viewRole",
                             .flags = 0,
-                            .options = {{"showAuthenticationRestrictions", kOptBoolish},
-                                        {"showBuiltinRoles", kOptBoolish},
-                                        {"showPrivileges", kOptAny}},
+                            // There is no role of which to show more.
+                            .options = {{"showAuthenticationRestrictions", kOptBoolish, kNoEffect},
+                                        {"showBuiltinRoles", kOptBoolish, kNoEffect},
+                                        {"showPrivileges", kOptAny, kNoEffect}},
                             .run = run_roles_info};
 
 }  // namespace multifora::diagnostic_commands

@@ -105,7 +105,7 @@ Status run_data_size(CommandContext& context, const CommandRequest& request,
     size = stats.data_bytes;
     count = stats.count;
   }
-  reply.append("estimate", false);
+  reply.append("estimate", request.flag("estimate", false));
   reply.append("size", static_cast<std::int64_t>(size));
   reply.append("numObjects", static_cast<std::int64_t>(count));
   reply.append("millis", 0);
@@ -128,7 +128,12 @@ const CommandRow kCollStats{.name = "collStats",
                             .privilege = "collStats",
                             .lock = LockIntent::kRead,
                             .flags = kCollectionName,
-                            .options = {{"scale", kOptNumber}, {"verbose", kOptBoolish}, {"waitForLock", kOptBoolish}, {"numericOnly", kOptBoolish}},
+                            .options = {{"scale", kOptNumber},
+                                        // Deprecated: there is nothing that only it shows.
+                                        {"verbose", kOptBoolish, kNoEffect},
+                                        // The lock is held for milliseconds at most.
+                                        {"waitForLock", kOptBoolish, kNoEffect},
+                                        {"numericOnly", kOptBoolish, kUnsupported}},
                             .run = run_coll_stats};
 const CommandRow kDataSize{.name = "dataSize",
                            .aliases = {"datasize"},

@@ -46,12 +46,12 @@ const CommandRow kValidate{.name = "validate",
                            .help = "Checks a collection's records and indexes.",
                            .privilege = "validate",
                            .lock = LockIntent::kRead,
-                           .flags = kCollectionName | kLongRunning,
+                           .flags = kCollectionName,
                            .options = {{"full", kOptBoolish},
                                        {"repair", kOptBoolish},
-                                       {"metadata", kOptBoolish},
-                                       {"background", kOptBoolish},
-                                       {"checkBSONConformance", kOptBoolish}},
+                                       {"metadata", kOptBoolish, kUnsupported},
+                                       {"background", kOptBoolish, kUnsupported},
+                                       {"checkBSONConformance", kOptBoolish, kUnsupported}},
                            .run = run};
 
 }  // namespace multifora::diagnostic_commands

@@ -2,81 +2,17 @@
 
 #include <limits>
 
-#include "core/base/limits.h"
+#include "core/plugin/generic_arguments.h"
 #include "core/plugin/option_check.h"
 
 namespace multifora {
 namespace {
-
-enum class Generic : std::uint8_t {
-  kDb,
-  kLsid,
-  kTxnNumber,
-  kAutocommit,
-  kStartTransaction,
-  kMaxTimeMs,
-  kReadConcern,
-  kWriteConcern,
-  kReadPreference,
-  kApiVersion,
-  kApiStrict,
-  kApiDeprecationErrors,
-  kIgnored,  // meaningful between the parts of a cluster only
-};
-
-struct GenericRow {
-  OptionSpec option;
-  Generic what;
-};
-
-const GenericRow kGenericRows[] = {
-    {{"$db", kOptString}, Generic::kDb},
-    {{"lsid", kOptObject}, Generic::kLsid},
-    {{"$clusterTime", kOptObject}, Generic::kIgnored},
-    {{"txnNumber", kOptInt64}, Generic::kTxnNumber},
-    {{"$readPreference", kOptObject}, Generic::kReadPreference},
-    {{"writeConcern", kOptObject}, Generic::kWriteConcern},
-    {{"readConcern", kOptObject}, Generic::kReadConcern},
-    {{"maxTimeMS", kOptNumber, kNonNegative}, Generic::kMaxTimeMs},
-    {{"comment", kOptAny}, Generic::kIgnored},
-    {{"apiVersion", kOptString}, Generic::kApiVersion},
-    {{"apiStrict", kOptBool}, Generic::kApiStrict},
-    {{"apiDeprecationErrors", kOptBool}, Generic::kApiDeprecationErrors},
-    {{"autocommit", kOptBool}, Generic::kAutocommit},
-    {{"startTransaction", kOptBool}, Generic::kStartTransaction},
-    {{"mayBypassWriteBlocking", kOptBool}, Generic::kIgnored},
-    {{"maxTimeMSOpOnly", kOptNumber}, Generic::kIgnored},
-    {{"clientOperationKey", kOptBinary}, Generic::kIgnored},
-    {{"databaseVersion", kOptObject}, Generic::kIgnored},
-    {{"shardVersion", kOptAny}, Generic::kIgnored},
-    {{"coordinator", kOptBool}, Generic::kIgnored},
-    {{"expectPrefix", kOptBool}, Generic::kIgnored},
-    {{"rawData", kOptBool}, Generic::kIgnored},
-    {{"$client", kOptObject}, Generic::kIgnored},
-    {{"$audit", kOptObject}, Generic::kIgnored},
-    {{"$configServerState", kOptObject}, Generic::kIgnored},
-    {{"$configTime", kOptTimestamp}, Generic::kIgnored},
-    {{"$topologyTime", kOptTimestamp}, Generic::kIgnored},
-    {{"$oplogQueryData", kOptAny}, Generic::kIgnored},
-    {{"$queryOptions", kOptObject}, Generic::kIgnored},
-    {{"$replData", kOptAny}, Generic::kIgnored},
-};
-static_assert(std::size(kGenericRows) <= 32);
 
 const OptionSpec* find_option(const CommandRow& row, std::string_view name, std::size_t* at) {
   for (std::size_t i = 0; i < row.options.size(); ++i) {
     if (row.options[i].name != name) continue;
     *at = i;
     return &row.options[i];
-  }
-  return nullptr;
-}
-
-const GenericRow* find_generic(std::string_view name, std::size_t* at) {
-  for (std::size_t i = 0; i < std::size(kGenericRows); ++i) {
-    if (kGenericRows[i].option.name != name) continue;
-    *at = i;
-    return &kGenericRows[i];
   }
   return nullptr;
 }
@@ -134,47 +70,47 @@ Status parse_max_time(const ValueView& value, Arguments& out) {
   return {};
 }
 
-Status take_generic(const CommandRow& row, Generic what, const ValueView& value, Arguments& out) {
+Status take_generic(const CommandRow& row, GenericArgument what, const ValueView& value, Arguments& out) {
   switch (what) {
-    case Generic::kDb:
+    case GenericArgument::kDb:
       out.db = value.as_string();
       return {};
-    case Generic::kLsid:
+    case GenericArgument::kLsid:
       return parse_lsid(row.name, value.as_document(), out);
-    case Generic::kTxnNumber:
+    case GenericArgument::kTxnNumber:
       out.txn_number = value.as_int64();
       if (out.txn_number < 0)
         return {ErrorCode::kInvalidOptions, "Transaction number cannot be negative"};
       return {};
-    case Generic::kAutocommit:
+    case GenericArgument::kAutocommit:
       out.has_autocommit = true;
       out.autocommit = value.as_bool();
       return {};
-    case Generic::kStartTransaction:
+    case GenericArgument::kStartTransaction:
       out.start_transaction = value.as_bool();
       if (!out.start_transaction)
         return {ErrorCode::kInvalidOptions, "Specifying startTransaction=false is not allowed."};
       return {};
-    case Generic::kMaxTimeMs:
+    case GenericArgument::kMaxTimeMs:
       return parse_max_time(value, out);
-    case Generic::kReadConcern:
+    case GenericArgument::kReadConcern:
       out.read_concern = value;
       return {};
-    case Generic::kWriteConcern:
+    case GenericArgument::kWriteConcern:
       out.write_concern = value;
       return {};
-    case Generic::kReadPreference:
+    case GenericArgument::kReadPreference:
       return parse_read_preference(value.as_document());
-    case Generic::kApiVersion:
+    case GenericArgument::kApiVersion:
       out.api_version = value.as_string();
       return {};
-    case Generic::kApiStrict:
+    case GenericArgument::kApiStrict:
       out.api_strict = value.as_bool();
       return {};
-    case Generic::kApiDeprecationErrors:
+    case GenericArgument::kApiDeprecationErrors:
       out.api_deprecation_errors = value.as_bool();
       return {};
-    case Generic::kIgnored:
+    case GenericArgument::kIgnored:
       return {};
   }
   return {};
@@ -208,12 +144,13 @@ Status take_field(const CommandRow& row, const Element& field, Seen& seen, Argum
   std::size_t at = 0;
   if (const OptionSpec* option = find_option(row, field.name(), &at))
     return take_own(row, *option, at, field, seen, out);
-  if (const GenericRow* generic = find_generic(field.name(), &at)) {
+  if (const GenericRow* generic = find_generic_argument(field.name())) {
     if (ignored_null(generic->option, field.value())) {
       out.has_ignored_nulls = true;
       return {};
     }
-    if (mark(seen.generic, at)) return duplicate_field(row.name, field.name());
+    if (mark(seen.generic, static_cast<std::size_t>(generic - generic_arguments().data())))
+      return duplicate_field(row.name, field.name());
     MULTIFORA_TRY(check_type(row.name, generic->option, field.value()));
     return take_generic(row, generic->what, field.value(), out);
   }
@@ -267,14 +204,6 @@ OwnedDocument without_ignored_nulls(const CommandRow& row, DocumentView body) {
     first = false;
   }
   return std::move(copy).finish();
-}
-
-Status check_request_database(std::string_view db) {
-  constexpr std::string_view kForbidden("\0/\\. \"", 6);
-  if (!db.empty() && db.size() <= limits::kDatabaseNameLengthMax &&
-      db.find_first_of(kForbidden) == std::string_view::npos)
-    return {};
-  return {ErrorCode::kInvalidNamespace, "Invalid database name: '" + std::string(db) + "'"};
 }
 
 }  // namespace multifora

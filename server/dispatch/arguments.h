@@ -41,7 +41,4 @@ Status parse_arguments(const CommandRow& row, DocumentView body,
 // `body` without the nulls that parse_arguments found.
 OwnedDocument without_ignored_nulls(const CommandRow& row, DocumentView body);
 
-// InvalidNamespace (73) by MongoDB's rules.
-Status check_request_database(std::string_view db);
-
 }  // namespace multifora

@@ -135,14 +135,4 @@ TEST_CASE("generic arguments") {
   CHECK(code([](auto& b) { b.append("$db", "again"); }) == location_code(40413));
 }
 
-TEST_CASE("database names") {
-  CHECK(check_request_database("test").ok());
-  CHECK(check_request_database("$external").ok());
-  for (const std::string_view bad : {std::string_view(""), std::string_view("a b"),
-                                     std::string_view("a.b"), std::string_view("a/b"),
-                                     std::string_view("a\0b", 3)})
-    CHECK(check_request_database(bad).code() == ErrorCode::kInvalidNamespace);
-  CHECK_FALSE(check_request_database(std::string(64, 'x')).ok());
-}
-
 }  // namespace multifora

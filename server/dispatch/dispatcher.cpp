@@ -5,14 +5,13 @@
 #include <new>
 
 #include "core/base/assert.h"
+#include "core/base/limits.h"
+#include "core/plugin/names.h"
 #include "core/plugin/option_check.h"
 #include "server/dispatch/reply.h"
 
 namespace multifora {
 namespace {
-
-// One bit an option, in parse_arguments.
-constexpr std::size_t kOptionsMax = 64;
 
 bool writes(const CommandRow& row) {
   return row.lock == LockIntent::kWrite || row.lock == LockIntent::kCatalog;
@@ -67,7 +66,7 @@ Dispatcher::Dispatcher(PluginHost& host, Store* store, Durability* durability,
       options_(std::move(options)),
       boot_time_(static_cast<std::uint64_t>(host.clock().wall_ms() / 1000) << 32 | 1) {
   for (const CommandRow* row : host.commands()) {
-    MULTIFORA_ASSERT(row->options.size() <= kOptionsMax);
+    MULTIFORA_ASSERT(row->options.size() <= limits::kCommandOptionsMax);
     const MetricsRegistry::Labels labels{{"command", std::string(row->name)}};
     DispatchRow entry;
     entry.row = row;
@@ -133,7 +132,7 @@ Status Dispatcher::prepare(Operation& operation, DocumentView body,
     arguments.db = traits.db;
     MULTIFORA_TRY(parse_arguments(*row->row, body, sequences, arguments));
   }
-  MULTIFORA_TRY(check_request_database(arguments.db));
+  MULTIFORA_TRY(check_database_name(arguments.db, DollarInName::kAllowed));
 
   const std::int64_t now_us = host_.clock().monotonic_us();
   const std::int64_t id = next_operation_id_.fetch_add(1, std::memory_order_relaxed);
