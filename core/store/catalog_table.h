@@ -25,12 +25,6 @@
 
 namespace multifora {
 
-// A description as it is saved.
-struct CollectionDescription {
-  CollectionId id = 0;
-  OwnedDocument document;
-};
-
 class CatalogTable {
  public:
   explicit CatalogTable(Pager& pager);

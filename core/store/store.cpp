@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "core/plugin/codec.h"
 #include "core/store/live_view.h"
@@ -54,6 +55,9 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
   std::unique_ptr<Store> store(new Store());
   store->impl_ = std::make_unique<Impl>(options, host, files);
   Impl& impl = *store->impl_;
+  if (options.read_only && !files.exists(options.path + "/data.mfdb"))
+    return fail(ErrorCode::kNoSuchKey, "there is no database in " + options.path +
+                                           ", and storage.read_only makes none");
   MULTIFORA_TRY_R(files.create_directory(options.path));
   auto lock = files.lock(options.path + "/lock", std::to_string(getpid()) + "\n");
   if (!lock)
@@ -62,7 +66,10 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
         " (is another multiforadb running on it?)"));
   impl.lock_file = std::move(*lock);
   impl.temp_directory = options.path + "/tmp";
-  MULTIFORA_TRY_R(empty_directory(files, impl.temp_directory));
+  if (options.read_only)
+    impl.temp_directory = std::filesystem::temp_directory_path().string();
+  else
+    MULTIFORA_TRY_R(empty_directory(files, impl.temp_directory));
 
   PagerOptions pager_options;
   pager_options.memory_budget_bytes = options.memory_budget_bytes;
@@ -96,10 +103,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
           &replay));
   impl.wal->advance_to(image.position);
   impl.changed_since_checkpoint = replay.batches > 0;
-  impl.worker = std::thread([&impl] { impl.work(); });
-  if (const Status dropped = impl.drop_temporary(*store); !dropped.ok())
-    host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
-                     {{"error", std::string_view(dropped.message())}});
+  if (!options.read_only) impl.start_work(*store);
   if (report != nullptr) {
     report->open_ms = (host.clock().monotonic_us() - started_us) / 1000;
     report->recovered_batches = replay.batches;
@@ -107,6 +111,13 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
     report->created = impl.pager->created();
   }
   return store;
+}
+
+void Store::Impl::start_work(Store& store) {
+  worker = std::thread([this] { work(); });
+  if (const Status dropped = drop_temporary(store); !dropped.ok())
+    host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
+                     {{"error", std::string_view(dropped.message())}});
 }
 
 Store::~Store() {
@@ -126,7 +137,7 @@ Status Store::close() {
     impl.worker.join();
   }
   Status status;
-  if (impl.wal && !impl.failed) {
+  if (impl.wal && !impl.failed && !impl.options.read_only) {
     // Twice: both meta pages then describe the final state and neither needs the log.
     status = impl.checkpoint();
     if (status.ok()) status = impl.checkpoint();
@@ -275,6 +286,7 @@ LogPosition Store::last_position() const { return impl_->wal->last_appended(); }
 LogPosition Store::durable_position() const { return impl_->wal->last_durable(); }
 Status Store::checkpoint() { return impl_->checkpoint(); }
 Status Store::health() const { return impl_->writable(); }
+bool Store::read_only() const { return impl_->options.read_only; }
 
 void Store::Impl::fail_store(const Status& status) {
   const std::lock_guard hold(failure_mutex);
@@ -287,6 +299,10 @@ void Store::Impl::fail_store(const Status& status) {
 }
 
 Status Store::Impl::writable() const {
+  if (options.read_only)
+    return {ErrorCode::kIllegalOperation,
+            "Cannot execute a write operation in read-only mode: the server was started with "
+            "storage.read_only"};
   if (!failed.load(std::memory_order_relaxed)) return {};
   const std::lock_guard hold(failure_mutex);
   return failure;

@@ -39,6 +39,9 @@ struct StoreOptions {
   std::int64_t checkpoint_interval_ms = 60'000;  // and when dirty for this long
   std::uint64_t memory_budget_bytes = 0;         // resident data pages; 0: a quarter of RAM
   std::uint32_t cohort_wait_us = 150;
+  // Refuses writes (IllegalOperation), makes no checkpoints, and never creates a database. What recovery
+  // finds in the log is applied as ever: give it files that keep changes to themselves
+  // (core/base/file_private.h), and nothing on the disk changes.
   bool read_only = false;
 };
 
@@ -140,8 +143,9 @@ class Store {
   LogPosition last_position() const;     // cluster time
   LogPosition durable_position() const;
   Status checkpoint();                   // now; returns when it is durable
-  // Not OK: read-only after a failed write or sync, with what to do.
+  // Not OK: read-only after a failed write or sync, with what to do; or opened read-only.
   Status health() const;
+  bool read_only() const;  // opened so
 
   // --- reports ----------------------------------------------------------------------------------
   StoreStats stats() const;
@@ -175,7 +179,7 @@ class Store {
   Clock& clock() const;
   LogSink& log() const;
   const std::string& path() const;
-  // For spilling queries and index builds: a directory emptied at open.
+  // For spilling queries and index builds: a directory emptied at open; the system's where read-only.
   const std::string& temp_directory() const;
 
   struct Impl;  // store_impl.h: for the store's own sources

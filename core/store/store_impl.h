@@ -159,6 +159,7 @@ struct Store::Impl {
   OwnedDocument describe(const Collection& collection) const;
   Status may_drop(const Collection& collection) const;
   Status drop_temporary(Store& store);
+  void start_work(Store& store);
   // See store_catalog.cpp.
   Result<LogPosition> drop_locked(const std::vector<CollectionPtr>& doomed,
                                   LogOperation last_operation, CollectionId last_id,

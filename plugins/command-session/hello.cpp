@@ -176,7 +176,7 @@ void append_limits(CommandContext& context, DocumentBuilder& reply) {
                static_cast<std::int32_t>(limits::kSessionIdleMinutes));
   reply.append("connectionId", static_cast<std::int32_t>(context.client().connection_id));
   reply.append("minWireVersion", 0).append("maxWireVersion", 25);
-  reply.append("readOnly", false);
+  reply.append("readOnly", context.has_store() && context.store().read_only());
 }
 
 // The client's compressors that this server has, in the client's order.

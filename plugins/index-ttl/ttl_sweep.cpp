@@ -76,7 +76,6 @@ TtlSweep::TtlSweep(Metrics& metrics, std::int64_t interval_ms)
 }
 
 Status TtlSweep::begin_pass(Store& store) {
-  MULTIFORA_TRY(store.health());
   for (const std::string& db : store.database_names())
     for (const auto& info : store.collections(db)) {
       if (info->is_view || info->capped) continue;
@@ -91,6 +90,11 @@ Status TtlSweep::begin_pass(Store& store) {
 }
 
 Status TtlSweep::run(Store& store) {
+  if (!store.health().ok()) {  // read-only; why was logged
+    todo_.clear();
+    in_pass_ = false;
+    return {};
+  }
   if (!in_pass_) MULTIFORA_TRY(begin_pass(store));
   std::size_t deleted = 0;
   while (!todo_.empty() && deleted == 0) {

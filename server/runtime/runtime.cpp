@@ -1,6 +1,7 @@
 #include "server/runtime/runtime.h"
 
 #include "core/base/file.h"
+#include "core/base/file_private.h"
 #include "core/plugin/plugin.h"
 #include "server/runtime/linked_plugins.h"
 #include "server/runtime/scheduler.h"
@@ -59,7 +60,9 @@ Status Runtime::load_plugins(const RuntimeOptions& options) {
 }
 
 Status Runtime::open_store(const RuntimeOptions& options) {
-  MULTIFORA_ASSIGN(store_, Store::open(options.store, *host_, posix_file_system(), &report_));
+  if (options.store.read_only) private_files_ = make_private_file_system();
+  FileSystem& files = private_files_ ? *private_files_ : posix_file_system();
+  MULTIFORA_ASSIGN(store_, Store::open(options.store, *host_, files, &report_));
   durability_ = std::make_unique<StoreDurability>(*store_);
   dispatcher_ =
       std::make_unique<Dispatcher>(*host_, store_.get(), durability_.get(), options.dispatch);

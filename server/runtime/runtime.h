@@ -53,6 +53,7 @@ class Runtime {
   Status open_store(const RuntimeOptions& options);
 
   std::unique_ptr<PluginHost> host_;
+  std::unique_ptr<FileSystem> private_files_;  // of a database opened read-only
   std::shared_ptr<RunnerProxy> runner_;
   std::unique_ptr<Store> store_;
   std::unique_ptr<StoreDurability> durability_;
