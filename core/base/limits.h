@@ -59,8 +59,6 @@ inline constexpr std::size_t kCursorsMax = 100'000;
 inline constexpr std::int64_t kCursorBatchFirstDocuments = 101;
 inline constexpr std::size_t kCursorBatchSizeMax = kDocumentSizeMax;
 inline constexpr std::int64_t kCursorIdleMs = 10 * 60 * 1000;
-// A command is kept with its cursor, for currentOp, up to this size.
-inline constexpr std::size_t kCursorCommandSizeMax = 4096;
 inline constexpr std::int64_t kSessionIdleMinutes = 30;
 // How long the results of retryable writes are kept.
 inline constexpr std::int64_t kRetryHistoryMinutes = 35;

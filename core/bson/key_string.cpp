@@ -4,7 +4,7 @@
 // numbers 20..35 < string 3c < object 46 < array 50 < binData 5a < ObjectId 64 < false 6e < true 6f
 // < date 78 < timestamp 82 < regex 8c < DBPointer 96 < code a0 < code with scope aa < MaxKey f0)
 // and a payload that depends on the marker. 00 and ff are never markers, inverted or not, so that
-// append_before_all() and append_after_all() bracket whatever can follow. A descending field has
+// a key with one of them behind it bounds all keys that begin with it. A descending field has
 // every byte inverted.
 //
 //   MinKey, undefined, null, false, true, MaxKey   nothing

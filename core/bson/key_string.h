@@ -24,10 +24,6 @@ class KeyStringBuilder {
   // caller passes a null value: this class encodes exactly what it is given (undefined for kEOO).
   // The value's bytes must not be this builder's own.
   void append(const ValueView& value, bool descending = false, const Collator* collator = nullptr);
-  // A byte that sorts before / after every value that could stand next in the key
-  // (for exclusive and inclusive bounds on a prefix).
-  void append_before_all() { key_.push_back('\x00'); }
-  void append_after_all() { key_.push_back('\xff'); }
 
   const Buffer& key() const { return key_; }
   // Empty where every field is of its bracket's default type (the common case).

@@ -69,8 +69,6 @@ class BatchAssembler {
   // False if a visit said stop. DataCorruptionDetected where a proven block does not hold what its
   // header says (a bug or a forged file).
   Result<bool> feed(const BlockHeader& header, Bytes raw, const Visit& visit);
-  // Is the beginning of a batch waiting for its rest?
-  bool unfinished() const { return started_; }
 
  private:
   Result<bool> feed_piece(const BlockHeader& header, Bytes raw, const Visit& visit);

@@ -1,7 +1,6 @@
 #include "plugins/command-aggregate/aggregate.h"
 
 #include "core/base/limits.h"
-#include "core/plugin/option_check.h"
 #include "plugins/query-engine/find_source.h"
 
 namespace multifora {
@@ -42,17 +41,10 @@ Result<PipelineArguments> arguments_of(const CommandRequest& request) {
 }
 
 Result<BatchLimits> batch_of(const CommandRequest& request) {
-  BatchLimits batch;
-  batch.documents = limits::kCursorBatchFirstDocuments;
   if (!request.has("cursor"))
     return fail(ErrorCode::kFailedToParse,
                 "The 'cursor' option is required, except for aggregate with the explain argument");
-  static const OptionSpec kCursor[] = {{"batchSize", kOptNumber, kNonNegative}};
-  const DocumentView cursor = request.document("cursor");
-  MULTIFORA_TRY_R(check_fields("aggregate.cursor", cursor, kCursor));
-  if (const ValueView size = cursor["batchSize"]; size.is_number())
-    batch.documents = size.number_as_int64();
-  return batch;
+  return read_cursor_option(request, limits::kCursorBatchFirstDocuments);
 }
 
 Status check_read_level(const CommandRequest& request) {
@@ -80,7 +72,6 @@ Status aggregate(CommandContext& context, const CommandRequest& request, Documen
   auto open = std::make_unique<OpenCursor>();
   open->ns = ns;
   open->cursor = make_pipeline_cursor(std::move(run));
-  if (request.body().size_bytes() <= limits::kCursorCommandSizeMax) open->command = OwnedDocument(request.body());
   return reply_first_batch(context, std::move(open), batch, false, reply);
 }
 

@@ -27,24 +27,11 @@ class ListCursor final : public ClientCursor {
 Status reply_with_cursor(CommandContext& context, const CommandRequest& request,
                          const std::string& ns, std::vector<OwnedDocument> documents,
                          DocumentBuilder& reply) {
-  BatchLimits batch;
-  for (const Element& field : request.document("cursor")) {
-    if (field.name() != "batchSize")
-      return {location_code(40415), "BSON field '" + std::string(request.name()) + ".cursor." +
-                                        std::string(field.name()) + "' is an unknown field."};
-    if (!field->is_number())
-      return {ErrorCode::kTypeMismatch, "BSON field 'cursor.batchSize' must be a number"};
-    if (field->number_as_int64() < 0)
-      return {location_code(51024),
-              "BSON field 'batchSize' value must be >= 0, actual value '" +
-                  std::to_string(field->number_as_int64()) + "'"};
-    batch.documents = field->number_as_int64();
-  }
+  MULTIFORA_ASSIGN(const BatchLimits batch, read_cursor_option(request, -1));
   auto open = std::make_unique<OpenCursor>();
   open->ns = ns;
   open->lsid = context.session().lsid;
   open->cursor = std::make_unique<ListCursor>(std::move(documents));
-  open->command = OwnedDocument(request.body());
   return reply_first_batch(context, std::move(open), batch, false, reply);
 }
 

@@ -91,13 +91,7 @@ class BulkWrite {
     auto open = std::make_unique<OpenCursor>();
     open->ns = kCursorNs;
     open->cursor = std::make_unique<ResultCursor>(std::move(results_));
-    BatchLimits limits;
-    const ValueView size = request_.document("cursor")["batchSize"];
-    if (size.is_number()) {
-      if (size.number_as_int64() < 0)
-        return {location_code(51024), "BSON field 'batchSize' value must be >= 0"};
-      limits.documents = size.number_as_int64();
-    }
+    MULTIFORA_ASSIGN(const BatchLimits limits, read_cursor_option(request_, -1));
     MULTIFORA_TRY(reply_first_batch(context_, std::move(open), limits, false, reply));
     const auto number = [&reply](std::string_view name, std::int64_t n) {
       reply.append(name, static_cast<std::int32_t>(n));

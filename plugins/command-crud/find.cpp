@@ -105,7 +105,6 @@ std::unique_ptr<OpenCursor> open_cursor(const CommandRequest& request,
   open->ns = request.ns();
   open->cursor = std::move(cursor);
   open->no_timeout = request.flag("noCursorTimeout", false);
-  if (request.body().size_bytes() <= limits::kCursorCommandSizeMax) open->command = OwnedDocument(request.body());
   return open;
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/base/limits.h"
 #include "core/plugin/host.h"
+#include "core/plugin/option_check.h"
 
 namespace multifora {
 namespace {
@@ -48,7 +49,6 @@ CursorManager::CursorManager(PluginHost& host)
 
 Result<std::int64_t> CursorManager::keep(std::unique_ptr<OpenCursor> cursor) {
   const std::int64_t now = host_.clock().monotonic_us() / 1000;
-  cursor->created_ms = host_.clock().wall_ms();
   cursor->used_ms = now;
   std::lock_guard lock(mutex_);
   if (slots_.size() >= limits::kCursorsMax)
@@ -188,35 +188,26 @@ CursorManager::Stats CursorManager::stats() const {
   return stats;
 }
 
-void CursorManager::append_idle(ArrayBuilder& out) const {
-  std::lock_guard lock(mutex_);
-  for (const auto& [id, slot] : slots_) {
-    if (slot.pinned) continue;
-    const OpenCursor& cursor = *slot.cursor;
-    DocumentBuilder entry = out.object();
-    entry.append("type", "idleCursor");
-    entry.append("ns", cursor.ns);
-    DocumentBuilder shown = entry.object("cursor");
-    shown.append("cursorId", id);
-    shown.append_date_ms("createdDate", cursor.created_ms);
-    shown.append("nDocsReturned", static_cast<std::int64_t>(cursor.documents));
-    shown.append("nBatchesReturned", static_cast<std::int64_t>(cursor.batches));
-    shown.append("noCursorTimeout", cursor.no_timeout);
-    shown.append("tailable", cursor.cursor->tailable());
-    shown.append("awaitData", cursor.cursor->await_data());
-    shown.append("originatingCommand", cursor.command.view());
-  }
-}
-
 std::unique_ptr<BackgroundTask> make_cursor_sweeper(std::shared_ptr<CursorManager> manager) {
   return std::make_unique<CursorSweeper>(std::move(manager));
 }
 
 // ---------------------------------------------------------------- batches
 
+Result<BatchLimits> read_cursor_option(const CommandRequest& request, std::int64_t otherwise) {
+  static const OptionSpec kFields[] = {{"batchSize", kOptNumber, kNonNegative}};
+  const DocumentView cursor = request.document("cursor");
+  BatchLimits batch;
+  batch.documents = otherwise;
+  if (cursor.empty()) return batch;
+  MULTIFORA_TRY_R(check_fields(std::string(request.name()) + ".cursor", cursor, kFields));
+  if (const ValueView size = cursor["batchSize"]; size.is_number())
+    batch.documents = size.number_as_int64();
+  return batch;
+}
+
 Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuilder& batch) {
   std::int64_t count = 0;
-  ++cursor.batches;
   while (limits.documents < 0 || count < limits.documents) {
     DocumentView document;
     if (cursor.has_stash) {
@@ -236,7 +227,6 @@ Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuil
     batch.append(document);
     cursor.has_stash = false;
     ++count;
-    ++cursor.documents;
   }
   return cursor.has_stash || cursor.cursor->tailable() || !cursor.cursor->exhausted();
 }

@@ -51,10 +51,7 @@ struct OpenCursor {
   bool no_timeout = false;
   OwnedDocument stash;  // a document that did not fit into the last batch
   bool has_stash = false;
-  OwnedDocument command;  // that made it, for currentOp
-  std::int64_t created_ms = 0;
   std::int64_t used_ms = 0;
-  std::uint64_t documents = 0, batches = 0;
 };
 
 class CursorManager {
@@ -101,8 +98,6 @@ class CursorManager {
     std::uint64_t open = 0, pinned = 0, no_timeout = 0, timed_out = 0, total = 0;
   };
   Stats stats() const;
-  // Idle cursors as currentOp's $currentOp with idleCursors shows them.
-  void append_idle(ArrayBuilder& out) const;
 
  private:
   struct Slot {
@@ -132,6 +127,8 @@ struct BatchLimits {
   std::int64_t documents = -1;  // -1: as many as fit
   std::size_t bytes = 16 * 1024 * 1024;
 };
+// The option `cursor: {batchSize}` of a command, whose default is `otherwise`.
+Result<BatchLimits> read_cursor_option(const CommandRequest& request, std::int64_t otherwise);
 // Appends documents to `batch`, first a stashed one. True where the cursor goes on.
 Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuilder& batch);
 

@@ -95,7 +95,6 @@ class Pipeline {
   void append_explain(ArrayBuilder& out) const;
 
  private:
-  friend class PipelineParser;
   Pipeline();
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -74,7 +74,6 @@ class CompiledQuery {
   const SortPattern& sort() const { return sort_; }
   const Projection* projection() const { return projection_.get(); }
   const Collator* collator() const { return collator_.get(); }
-  const std::shared_ptr<const Collator>& shared_collator() const { return collator_; }
   EvalContext& eval() { return eval_; }
   VariableScope& scope() { return scope_; }
   const QueryArguments& arguments() const { return arguments_; }  // views the copies

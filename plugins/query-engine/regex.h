@@ -39,7 +39,6 @@ class Regex {
   // The first match at or after byte `from` (a character boundary). groups[0] is the whole match,
   // then each capture group.
   Result<bool> find(std::string_view text, std::size_t from, std::vector<Range>* groups) const;
-  std::size_t capture_count() const { return capture_count_; }
 
   // Text that every match starts with, where the pattern is ^literal... without options that
   // change what that means; empty otherwise. For index bounds.

@@ -109,7 +109,6 @@ class ExternalSorter {
   };
   // Lives until the next call.
   Result<std::optional<Item>> next();
-  bool spilled() const { return !runs_.empty(); }
 
  private:
   struct Entry {
