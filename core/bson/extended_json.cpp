@@ -1,7 +1,6 @@
 // Writing extended JSON; extended_json_parse.cpp reads it.
 #include "core/bson/extended_json.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "core/bson/json_text.h"
@@ -116,19 +115,13 @@ class Writer {
   }
 
   void number(double d) {
-    if (std::isnan(d)) return quoted_form("$numberDouble", "NaN");
-    if (std::isinf(d)) return quoted_form("$numberDouble", d > 0 ? "Infinity" : "-Infinity");
-    if (relaxed_) return json_text::append_double(d, out_);
-    std::string text;
-    json_text::append_double(d, text);
-    quoted_form("$numberDouble", text);
+    if (relaxed_ && std::isfinite(d)) return json_text::append_double(d, out_);
+    quoted_form("$numberDouble", json_text::double_text(d));
   }
 
   void binary(const ValueView& v) {
-    Bytes bytes = v.binary_bytes();
-    if (v.binary_subtype() == 2) bytes.remove_prefix(std::min<std::size_t>(4, bytes.size()));
     raw(R"({"$binary":{"base64":")");
-    json_text::append_base64(bytes, out_);
+    json_text::append_base64(json_text::binary_content(v), out_);
     raw(R"(","subType":")");
     json_text::append_hex_byte(v.binary_subtype(), out_);
     raw(R"("}})");
@@ -147,12 +140,10 @@ class Writer {
   }
 
   void regex(const ValueView& v) {
-    std::string options(v.regex_options());
-    std::sort(options.begin(), options.end());
     raw(R"({"$regularExpression":{"pattern":)");
     string(v.regex_pattern());
     raw(R"(,"options":)");
-    string(options);
+    string(json_text::sorted_options(v));
     raw("}}");
   }
 

@@ -226,5 +226,44 @@ TEST_CASE("extended JSON: random documents") {
   CHECK(identical > 1000);
 }
 
+TEST_CASE("extended JSON as a document says what the text says") {
+  const std::uint64_t seed = test::test_seed();
+  INFO("MULTIFORA_TEST_SEED=" << seed);
+  test::RandomBson random(seed);
+  for (int i = 0; i < 2000; ++i) {
+    const OwnedDocument d = random.document(4);
+    for (const JsonMode mode : {JsonMode::kCanonical, JsonMode::kRelaxed}) {
+      DocumentBuilder out;
+      append_extended_json(out, "v", as_value(d.view()), mode);
+      const OwnedDocument wrapped = std::move(out).finish();
+      CHECK(to_extended_json(wrapped.view()["v"]) == to_extended_json(d.view(), mode));
+    }
+  }
+}
+
+TEST_CASE("base64 of both alphabets, hexadecimal and UUIDs") {
+  using namespace json_text;
+  for (const std::string text : {"", "a", "ab", "abc", "\xfb\xff\xfe", "\xfb\xff"}) {
+    for (const Base64 alphabet : {Base64::kStandard, Base64::kUrl}) {
+      std::string base64;
+      append_base64(text, base64, alphabet);
+      CHECK(parse_base64(base64, alphabet) == text);
+      CHECK(base64.find(alphabet == Base64::kUrl ? '=' : '_') == std::string::npos);
+    }
+    std::string hex;
+    append_hex(text, hex);
+    CHECK(parse_hex(hex) == text);
+  }
+  CHECK(parse_base64("-_8", Base64::kUrl) == "\xfb\xff");
+  CHECK(parse_base64("-_8=", Base64::kUrl) == "\xfb\xff");
+  for (const char* bad : {"-_8=", "abc", "a===", "====", "ab=c", "ab c"}) CHECK(!parse_base64(bad));
+  CHECK(!parse_base64("abcde", Base64::kUrl));
+  CHECK(!parse_hex("abc"));
+  CHECK(!parse_hex("0g"));
+  const auto uuid = parse_uuid("73ffd264-44b3-4c69-90e8-e7d1dfc035d4");
+  REQUIRE(uuid);
+  CHECK(uuid_text(*uuid) == "73ffd264-44b3-4c69-90e8-e7d1dfc035d4");
+}
+
 }  // namespace
 }  // namespace multifora

@@ -1,5 +1,6 @@
 #include "core/bson/json_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <chrono>
@@ -10,17 +11,19 @@ namespace multifora::json_text {
 
 namespace {
 
-constexpr std::string_view kBase64 =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-constexpr auto kBase64Values = [] {
-  std::array<std::int8_t, 256> values{};
-  values.fill(-1);
-  for (std::size_t i = 0; i < kBase64.size(); ++i) {
-    values[static_cast<unsigned char>(kBase64[i])] = static_cast<std::int8_t>(i);
+struct Alphabet {
+  explicit constexpr Alphabet(std::string_view text) : digits(text) {
+    values.fill(-1);
+    for (std::size_t i = 0; i < digits.size(); ++i)
+      values[static_cast<unsigned char>(digits[i])] = static_cast<std::int8_t>(i);
   }
-  return values;
-}();
+  std::string_view digits;
+  std::array<std::int8_t, 256> values{};
+};
+constexpr Alphabet kStandard("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+constexpr Alphabet kUrl("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_");
+
+const Alphabet& alphabet_of(Base64 which) { return which == Base64::kUrl ? kUrl : kStandard; }
 
 constexpr std::int64_t kMsPerDay = 86'400'000;
 constexpr std::string_view kHexDigits = "0123456789abcdef";
@@ -97,39 +100,55 @@ std::int64_t scan_offset_minutes(Scanner& scan) {
 
 }  // namespace
 
-void append_base64(Bytes bytes, std::string& out) {
-  std::size_t i = 0;
+void append_base64(Bytes bytes, std::string& out, Base64 which) {
+  const std::string_view digits = alphabet_of(which).digits;
   const auto byte = [&](std::size_t at) {
     return at < bytes.size() ? static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[at]))
                              : 0u;
   };
-  for (; i < bytes.size(); i += 3) {
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
     const std::uint32_t word = byte(i) << 16 | byte(i + 1) << 8 | byte(i + 2);
-    out.push_back(kBase64[word >> 18]);
-    out.push_back(kBase64[word >> 12 & 63]);
-    out.push_back(i + 1 < bytes.size() ? kBase64[word >> 6 & 63] : '=');
-    out.push_back(i + 2 < bytes.size() ? kBase64[word & 63] : '=');
+    const std::size_t written = std::min<std::size_t>(bytes.size() - i, 3) + 1;
+    for (std::size_t k = 0; k < 4; ++k) {
+      if (k < written)
+        out.push_back(digits[word >> (18 - 6 * k) & 63]);
+      else if (which == Base64::kStandard)
+        out.push_back('=');
+    }
   }
 }
 
-std::optional<Buffer> parse_base64(std::string_view text) {
-  if (text.size() % 4 != 0) return std::nullopt;
-  std::size_t padding = 0;
-  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
+std::optional<Buffer> parse_base64(std::string_view text, Base64 which) {
+  const Alphabet& alphabet = alphabet_of(which);
+  if (which == Base64::kStandard && text.size() % 4 != 0) return std::nullopt;
+  for (int i = 0; i < 2 && text.ends_with('='); ++i) text.remove_suffix(1);
+  if (text.size() % 4 == 1) return std::nullopt;
   Buffer out;
-  out.reserve(text.size() / 4 * 3);
+  out.reserve(text.size() / 4 * 3 + 2);
   std::uint32_t word = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool is_padding = i >= text.size() - padding;
-    const int value = is_padding ? 0 : kBase64Values[static_cast<unsigned char>(text[i])];
+  int bits = 0;
+  for (const char c : text) {
+    const int value = alphabet.values[static_cast<unsigned char>(c)];
     if (value < 0) return std::nullopt;
     word = word << 6 | static_cast<std::uint32_t>(value);
-    if (i % 4 != 3) continue;
-    for (const int shift : {16, 8, 0}) out.push_back(static_cast<char>(word >> shift));
-    word = 0;
+    bits += 6;
+    if (bits < 8) continue;
+    bits -= 8;
+    out.push_back(static_cast<char>(word >> bits & 0xff));
   }
-  out.resize(out.size() - padding);
   return out;
+}
+
+Bytes binary_content(const ValueView& binary) {
+  Bytes bytes = binary.binary_bytes();
+  if (binary.binary_subtype() == 2) bytes.remove_prefix(std::min<std::size_t>(4, bytes.size()));
+  return bytes;
+}
+
+std::string sorted_options(const ValueView& regex) {
+  std::string options(regex.regex_options());
+  std::sort(options.begin(), options.end());
+  return options;
 }
 
 void append_iso_date(std::int64_t ms, std::string& out) {
@@ -192,6 +211,14 @@ void append_double(double value, std::string& out) {
   if (exponent != std::string_view::npos) out.append("E").append(shortest.substr(exponent + 1));
 }
 
+std::string double_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  std::string text;
+  append_double(value, text);
+  return text;
+}
+
 std::optional<double> parse_double(std::string_view text) {
   // from_chars also takes "inf" and "nan", which are not numbers here.
   if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return std::nullopt;
@@ -223,6 +250,30 @@ std::optional<std::uint8_t> parse_hex_byte(std::string_view text) {
 void append_hex_byte(std::uint8_t byte, std::string& out) {
   out.push_back(kHexDigits[byte >> 4]);
   out.push_back(kHexDigits[byte & 15]);
+}
+
+void append_hex(Bytes bytes, std::string& out) {
+  for (const char byte : bytes) append_hex_byte(static_cast<std::uint8_t>(byte), out);
+}
+
+std::optional<Buffer> parse_hex(std::string_view text) {
+  if (text.size() % 2 != 0) return std::nullopt;
+  Buffer out;
+  for (; !text.empty(); text.remove_prefix(2)) {
+    const auto byte = parse_hex_byte(text.substr(0, 2));
+    if (!byte) return std::nullopt;
+    out.push_back(static_cast<char>(*byte));
+  }
+  return out;
+}
+
+std::string uuid_text(Bytes bytes) {
+  std::string out;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) out.push_back('-');
+    append_hex_byte(static_cast<std::uint8_t>(bytes[i]), out);
+  }
+  return out;
 }
 
 std::optional<Buffer> parse_uuid(std::string_view text) {

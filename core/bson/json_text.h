@@ -1,4 +1,4 @@
-// Internal to extended JSON: the small texts inside it (base64, dates, doubles, hexadecimal). Pure
+// The small texts inside extended JSON and conversions (base64, dates, doubles, hexadecimal). Pure
 // functions; any thread. The parsing ones return nullopt for text that is not exactly the form.
 #pragma once
 
@@ -8,12 +8,20 @@
 #include <string_view>
 
 #include "core/base/bytes.h"
+#include "core/bson/view.h"
 
 namespace multifora::json_text {
 
-void append_base64(Bytes bytes, std::string& out);
-// Standard alphabet, padded.
-std::optional<Buffer> parse_base64(std::string_view text);
+// The standard alphabet is padded, the URL one is not.
+enum class Base64 { kStandard, kUrl };
+void append_base64(Bytes bytes, std::string& out, Base64 alphabet = Base64::kStandard);
+// The URL alphabet: padding may be there or not.
+std::optional<Buffer> parse_base64(std::string_view text, Base64 alphabet = Base64::kStandard);
+
+// Of binary data without subtype 2's inner length.
+Bytes binary_content(const ValueView& binary);
+// Of a regular expression.
+std::string sorted_options(const ValueView& regex);
 
 // Dates that RFC 3339 can say in UTC with a year of four digits, from 1970 on.
 constexpr bool has_iso_date(std::int64_t ms) {
@@ -26,6 +34,8 @@ std::optional<std::int64_t> parse_iso_date(std::string_view text);
 
 // Shortest text that reads back as the same double, always with a point: "1.0", "1.5E+20". Finite.
 void append_double(double value, std::string& out);
+// The same, and "NaN", "Infinity", "-Infinity".
+std::string double_text(double value);
 // A decimal number without white space; infinite results are refused.
 std::optional<double> parse_double(std::string_view text);
 
@@ -34,6 +44,10 @@ std::optional<std::int64_t> parse_int64(std::string_view text);
 // 1 or 2 hexadecimal digits.
 std::optional<std::uint8_t> parse_hex_byte(std::string_view text);
 void append_hex_byte(std::uint8_t byte, std::string& out);
+void append_hex(Bytes bytes, std::string& out);  // lower case
+std::optional<Buffer> parse_hex(std::string_view text);
+// Of 16 bytes.
+std::string uuid_text(Bytes bytes);
 // "73ffd264-44b3-4c69-90e8-e7d1dfc035d4" as its 16 bytes.
 std::optional<Buffer> parse_uuid(std::string_view text);
 

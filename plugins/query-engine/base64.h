@@ -10,7 +10,6 @@
 
 namespace multifora {
 
-std::string base64_encode(std::string_view bytes, bool url);
 Result<std::string> binary_to_text(const ValueView& binary, std::string_view format);
 Result<std::string> text_to_binary(std::string_view text, std::string_view format);
 std::string hex_text(std::string_view bytes);

@@ -154,87 +154,13 @@ constexpr NamedParams kSerializeNamed{kSerializeParams, 10754100, 40415};
 constexpr Param kDeserializeParams[] = {{"input", 40414}, {"onError"}};
 constexpr NamedParams kDeserializeNamed{kDeserializeParams, 10754101, 40415};
 
-void append_wrapped(DocumentBuilder& out, std::string_view name, const ValueView& v, bool relaxed);
-
-void append_members(DocumentBuilder& out, DocumentView d, bool relaxed) {
-  for (const Element& e : d) append_wrapped(out, e.name(), e.value(), relaxed);
-}
-
-// The Extended JSON form of a value, as BSON objects with type wrappers.
-void append_wrapped(DocumentBuilder& out, std::string_view name, const ValueView& v, bool relaxed) {
-  const auto wrap = [&](std::string_view key, std::string_view text) { out.object(name).append(key, text); };
-  switch (v.type()) {
-    case kObject: {
-      DocumentBuilder sub = out.object(name);
-      append_members(sub, v.as_document(), relaxed);
-      return;
-    }
-    case kArray: {
-      ArrayBuilder sub = out.array(name);
-      for (const Element& e : v.as_document()) append_wrapped(sub.raw(), sub.next_name(), e.value(), relaxed);
-      return;
-    }
-    case kInt32:
-      if (!relaxed) return wrap("$numberInt", std::to_string(v.as_int32()));
-      break;
-    case kInt64:
-      if (!relaxed) return wrap("$numberLong", std::to_string(v.as_int64()));
-      break;
-    case kDouble:
-      if (relaxed && std::isfinite(v.as_double())) break;
-      if (std::isfinite(v.as_double())) {
-        std::string text = fmt::format("{}", v.as_double());
-        return wrap("$numberDouble", text);
-      }
-      return wrap("$numberDouble", double_text(v.as_double()));
-    case kDecimal128: return wrap("$numberDecimal", v.as_decimal().to_string());
-    case kObjectId: return wrap("$oid", v.as_object_id().to_hex());
-    case kDate: {
-      DocumentBuilder sub = out.object(name);
-      const std::int64_t ms = v.as_date_ms();
-      if (relaxed && ms >= 0 && ms <= 253'402'300'799'999)
-        sub.append("$date", iso_date_text(ms));
-      else
-        sub.object("$date").append("$numberLong", std::to_string(ms));
-      return;
-    }
-    case kTimestamp: {
-      DocumentBuilder sub = out.object(name);
-      DocumentBuilder t = sub.object("$timestamp");
-      t.append("t", static_cast<std::int64_t>(v.as_timestamp() >> 32));
-      t.append("i", static_cast<std::int64_t>(v.as_timestamp() & 0xffffffffu));
-      return;
-    }
-    case kBinData: {
-      DocumentBuilder sub = out.object(name);
-      DocumentBuilder b = sub.object("$binary");
-      b.append("base64", base64_encode(v.binary_bytes(), false));
-      b.append("subType", fmt::format("{:02x}", v.binary_subtype()));
-      return;
-    }
-    case kRegex: {
-      DocumentBuilder sub = out.object(name);
-      DocumentBuilder r = sub.object("$regularExpression");
-      r.append("pattern", v.regex_pattern());
-      r.append("options", v.regex_options());
-      return;
-    }
-    case kCode: return wrap("$code", v.as_string());
-    case kSymbol: return wrap("$symbol", v.as_string());
-    case kUndefined: out.object(name).append("$undefined", true); return;
-    case kMinKey: out.object(name).append("$minKey", std::int32_t{1}); return;
-    case kMaxKey: out.object(name).append("$maxKey", std::int32_t{1}); return;
-    default: break;
-  }
-  out.append(name, v);
-}
-
 Result<Value> serialize_ejson(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
   MULTIFORA_ASSIGN_R(const Value relaxed, node.eval(1, context));
   if (input.missing()) return Value();
   DocumentBuilder out;
-  append_wrapped(out, "v", input.view(), relaxed.view().truthy());
+  append_extended_json(out, "v", input.view(),
+                       relaxed.view().truthy() ? JsonMode::kRelaxed : JsonMode::kCanonical);
   const OwnedDocument d = std::move(out).finish();
   return Value(d.view()["v"]).own();
 }
