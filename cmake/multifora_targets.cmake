@@ -8,29 +8,40 @@
 
 set_property(GLOBAL PROPERTY MULTIFORA_PLUGINS_FOUND "")
 
+# CORPUS pattern: test cases of this name need a folder of ../shared. They are a ctest of their own,
+# corpus_<name>, which is skipped where the folder is absent (tests/support/shared_dir.h).
 function(multifora_unit_tests name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;LIBS" ${ARGN})
   if(NOT MULTIFORA_TESTS OR NOT ARG_SOURCES)
     return()
   endif()
   add_executable(unit_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/doctest_main.cpp)
   target_link_libraries(unit_${name} PRIVATE ${ARG_LIBS} Threads::Threads)
-  add_test(NAME unit_${name} COMMAND unit_${name} --no-intro
+  set(exclude "")
+  if(ARG_CORPUS)
+    set(exclude "--test-case-exclude=${ARG_CORPUS}")
+    add_test(NAME corpus_${name} COMMAND unit_${name} --no-intro "--test-case=${ARG_CORPUS}"
+             WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
+    set_tests_properties(corpus_${name} PROPERTIES
+      ENVIRONMENT "MULTIFORA_SOURCE_DIR=${CMAKE_SOURCE_DIR}" SKIP_RETURN_CODE 77
+      LABELS conformance)
+  endif()
+  add_test(NAME unit_${name} COMMAND unit_${name} --no-intro ${exclude}
            WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
   set_tests_properties(unit_${name} PROPERTIES
-    ENVIRONMENT "MULTIFORA_SOURCE_DIR=${CMAKE_SOURCE_DIR}"
-    SKIP_REGULAR_EXPRESSION "SKIPPED-WHOLE-PROGRAM" LABELS unit)
+    ENVIRONMENT "MULTIFORA_SOURCE_DIR=${CMAKE_SOURCE_DIR}" LABELS unit)
 endfunction()
 
 function(multifora_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LIBS;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;TESTS;LIBS;TEST_LIBS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LIBS} Threads::Threads)
-  multifora_unit_tests(${name} SOURCES ${ARG_TESTS} LIBS ${name} ${ARG_TEST_LIBS})
+  multifora_unit_tests(${name} SOURCES ${ARG_TESTS} LIBS ${name} ${ARG_TEST_LIBS}
+                       CORPUS ${ARG_CORPUS})
 endfunction()
 
 function(multifora_plugin name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LIBS;TEST_LIBS;REQUIRES" ${ARGN})
+  cmake_parse_arguments(ARG "" "CORPUS" "SOURCES;TESTS;LIBS;TEST_LIBS;REQUIRES" ${ARGN})
   string(REPLACE "-" "_" identifier ${name})
   set(required "")
   foreach(r ${ARG_REQUIRES})
@@ -65,5 +76,5 @@ function(multifora_plugin name)
       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/plugins)
   endif()
   multifora_unit_tests(plugin_${name} SOURCES ${ARG_TESTS}
-                       LIBS plugin_${name} ${ARG_TEST_LIBS})
+                       LIBS plugin_${name} ${ARG_TEST_LIBS} CORPUS ${ARG_CORPUS})
 endfunction()

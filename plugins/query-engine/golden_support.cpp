@@ -17,6 +17,7 @@
 #include "plugins/query-engine/projection.h"
 #include "plugins/query-engine/sort_key.h"
 #include "plugins/query-engine/update.h"
+#include "tests/support/shared_dir.h"
 
 namespace multifora::golden {
 
@@ -25,12 +26,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-fs::path corpus() {
-  const char* shared = std::getenv("MULTIFORA_SHARED_DIR");
-  if (shared != nullptr) return fs::path(shared) / "golden";
-  const char* source = std::getenv("MULTIFORA_SOURCE_DIR");
-  return fs::path(source != nullptr ? source : ".") / ".." / "shared" / "golden";
-}
+fs::path corpus() { return test::corpus_dir("golden"); }
 
 // ---- The corpus's JSON to BSON. Only what its own reader takes for a typed value is one: a
 // ---- {"$regex": ...} stays the query operator that it is.
@@ -790,7 +786,6 @@ Outcome run_groups(const std::vector<std::string>& groups, const std::set<std::s
   Outcome outcome;
   std::ifstream fixtures_file(corpus() / "cases" / "fixtures.json");
   if (!fixtures_file) return outcome;
-  outcome.corpus_found = true;
   const Json fixtures = Json::parse(fixtures_file);
   const char* only = std::getenv("GOLDEN_ID");
   for (const std::string& group : groups) {

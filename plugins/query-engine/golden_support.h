@@ -19,7 +19,6 @@ struct Outcome {
   int passed = 0;
   int skipped = 0;  // needs commands or options that this runner does not have
   std::vector<std::string> failures;
-  bool corpus_found = false;
 };
 
 // Thrown for what a runner does not do; the case is then skipped.
