@@ -119,7 +119,7 @@ Status LiveView::yield() {
   indexes_valid_ = false;
   info_ = collection_->info;
   if (!collection_->dropped) return {};
-  return {location_code(175), "collection dropped: " + info_->ns};
+  return {ErrorCode::kQueryPlanKilled, "collection dropped: " + info_->ns};
 }
 
 }  // namespace multifora

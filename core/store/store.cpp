@@ -198,7 +198,7 @@ Result<std::unique_ptr<CollectionView>> Store::read(CollectionId id) {
       return std::make_unique<LiveView>(*impl_->pager, std::move(collection), true);
     collection->lock.unlock_shared();
   }
-  return fail(location_code(175), "the collection of this cursor was dropped");
+  return fail(ErrorCode::kQueryPlanKilled, "the collection of this cursor was dropped");
 }
 
 std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {

@@ -66,7 +66,7 @@ Result<std::vector<std::string>> wanted_names(const ValueView& wanted,
       return fail(index_not_found("can't find index with key: " +
                                   to_extended_json(wanted.as_document())));
     if (names.size() > 1)
-      return fail(location_code(181), "2 or more indexes have the key pattern " +
+      return fail(ErrorCode::kAmbiguousIndexKeyPattern, "2 or more indexes have the key pattern " +
                                           to_extended_json(wanted.as_document()) +
                                           "; drop one by its name");
   }

@@ -1,6 +1,7 @@
 // getParameter, setParameter and the default concerns. Parameters are rows; all are read-only: what can
-// be configured is configured in the file.
+// be configured is configured in the file, by the key that the row names.
 #include "core/base/limits.h"
+#include "core/base/version.h"
 #include "core/plugin/generic_arguments.h"
 #include "core/plugin/host.h"
 #include "core/store/store.h"
@@ -12,23 +13,26 @@ namespace {
 struct Parameter {
   std::string_view name;
   void (*append)(CommandContext& context, std::string_view name, DocumentBuilder& out);
+  std::string_view key = {};  // of the configuration, that decides it; empty: it is fixed
 };
 
 const Parameter kParameters[] = {
     {"authenticationMechanisms",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.array(name); }},
     {"enableTestCommands",
-     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); },
+     "test_commands.enabled"},
     {"featureCompatibilityVersion",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) {
-       out.object(name).append("version", "8.0");
+       out.object(name).append("version", kFeatureCompatibilityVersion);
      }},
     {"localLogicalSessionTimeoutMinutes",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) {
        out.append(name, static_cast<std::int32_t>(limits::kSessionIdleMinutes));
      }},
     {"logLevel",
-     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 0); }},
+     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 0); },
+     "log.level"},
     {"quiet",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
     {"requireApiVersion",
@@ -39,7 +43,8 @@ const Parameter kParameters[] = {
      [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
        out.append(name, static_cast<std::int32_t>(
                             context.host().metrics().value("ttl_monitor_sleep_seconds")));
-     }},
+     },
+     "index-ttl.monitor_sleep_secs"},
 };
 
 Status run_get(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
@@ -60,10 +65,19 @@ Status run_get(CommandContext& context, const CommandRequest& request, DocumentB
     auto row = reply.object(parameter.name);
     parameter.append(context, "value", row);
     row.append("settableAtRuntime", false);
-    row.append("settableAtStartup", true);
+    row.append("settableAtStartup", !parameter.key.empty());
   }
   if (any) return {};
   return {ErrorCode::kInvalidOptions, "no option found to get"};
+}
+
+Status cannot_change(const Parameter& parameter) {
+  const std::string refused = "not allowed to change [" + std::string(parameter.name) + "] at runtime";
+  return {ErrorCode::kIllegalOperation,
+          parameter.key.empty()
+              ? refused + ": its value is fixed in this server"
+              : refused + "; set " + std::string(parameter.key) +
+                    " in the configuration file and restart"};
 }
 
 Status run_set(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
@@ -71,9 +85,7 @@ Status run_set(CommandContext&, const CommandRequest& request, DocumentBuilder&)
     if (field.name() == "setParameter" || find_generic_argument(field.name()) != nullptr) continue;
     for (const Parameter& parameter : kParameters)
       if (parameter.name == field.name())
-        return {ErrorCode::kIllegalOperation,
-                "not allowed to change [" + std::string(field.name()) +
-                    "] at runtime; set it in the configuration file and restart"};
+        return cannot_change(parameter);
     return {ErrorCode::kInvalidOptions,
             "attempted to set unrecognized parameter [" + std::string(field.name()) +
                 "], use help:true to see options "};
@@ -104,7 +116,7 @@ const CommandRow kGetParameter{.name = "getParameter",
                                .run = run_get};
 const CommandRow kSetParameter{.name = "setParameter",
                                .aliases = {},
-                               .help = "Refused: parameters are set in the configuration file.",
+                               .help = "Refused, naming the key of the configuration file that decides a parameter.",
                                .privilege = "setParameter",
                                .flags = kAdminOnly | kAnyOptions,
                                .options = {},

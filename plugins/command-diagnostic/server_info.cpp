@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/limits.h"
+#include "core/base/version.h"
 #include "core/plugin/host.h"
 #include "plugins/command-diagnostic/commands.h"
 
@@ -18,7 +19,7 @@ Status run_ping(CommandContext&, const CommandRequest&, DocumentBuilder&) { retu
 
 // Drivers and ODMs choose their features by this version; `multifora` is the product's own.
 Status run_build_info(CommandContext& context, const CommandRequest&, DocumentBuilder& reply) {
-  reply.append("version", "8.0.0");
+  reply.append("version", kMongoVersion);
   reply.append("gitVersion", "multiforadb");
   reply.array("modules");
   reply.append("allocator", "system");
@@ -26,7 +27,7 @@ Status run_build_info(CommandContext& context, const CommandRequest&, DocumentBu
   reply.append("sysInfo", "deprecated");
   {
     auto version = reply.array("versionArray");
-    for (const int part : {8, 0, 0, 0}) version.append(part);
+    for (const std::int32_t part : kMongoVersionParts) version.append(part);
   }
   {
     auto environment = reply.object("buildEnvironment");
@@ -43,7 +44,7 @@ Status run_build_info(CommandContext& context, const CommandRequest&, DocumentBu
   reply.append("maxBsonObjectSize", static_cast<std::int32_t>(limits::kDocumentSizeMax));
   reply.array("storageEngines").append("multifora");
   auto own = reply.object("multifora");
-  own.append("version", MULTIFORA_VERSION);
+  own.append("version", kServerVersion);
   auto plugins = own.array("plugins");
   for (const PluginHost::Loaded& plugin : context.host().loaded())
     plugins.object().append("name", plugin.name).append("version", plugin.version);

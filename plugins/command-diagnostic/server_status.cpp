@@ -4,6 +4,7 @@
 #include <fstream>
 #include <string>
 
+#include "core/base/version.h"
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/command-diagnostic/commands.h"
@@ -83,7 +84,7 @@ Status run(CommandContext& context, const CommandRequest& request, DocumentBuild
   const std::int64_t now_ms = host.clock().wall_ms();
   const std::int64_t up_ms = server != nullptr ? now_ms - server->start_wall_ms() : 0;
   reply.append("host", name);
-  reply.append("version", "8.0.0");
+  reply.append("version", kMongoVersion);
   reply.append("process", "multiforadb");
   reply.append("pid", static_cast<std::int64_t>(getpid()));
   reply.append("uptime", static_cast<double>(up_ms / 1000));

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "core/base/version.h"
 #include "core/plugin/plugin.h"
 #include "plugins/command-session/rows.h"
 
@@ -91,7 +92,7 @@ TEST_CASE("hello of a replica set's primary") {
   CHECK(reply["setName"].as_string() == "rs0");
   CHECK(reply["me"].as_string() == "127.0.0.1:27017");
   CHECK(reply["hosts"].as_document().first()->as_string() == "127.0.0.1:27017");
-  CHECK(reply["maxWireVersion"].as_int32() == 25);
+  CHECK(reply["maxWireVersion"].as_int32() == kWireVersionMax);
   CHECK(reply["maxMessageSizeBytes"].as_int32() == 48'000'000);
   CHECK(reply["logicalSessionTimeoutMinutes"].as_int32() == 30);
   CHECK(reply["compression"].as_document().count() == 2);

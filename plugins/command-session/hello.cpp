@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "core/base/limits.h"
+#include "core/base/version.h"
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/command-session/rows.h"
@@ -175,7 +176,7 @@ void append_limits(CommandContext& context, DocumentBuilder& reply) {
   reply.append("logicalSessionTimeoutMinutes",
                static_cast<std::int32_t>(limits::kSessionIdleMinutes));
   reply.append("connectionId", static_cast<std::int32_t>(context.client().connection_id));
-  reply.append("minWireVersion", 0).append("maxWireVersion", 25);
+  reply.append("minWireVersion", kWireVersionMin).append("maxWireVersion", kWireVersionMax);
   reply.append("readOnly", context.has_store() && context.store().read_only());
 }
 

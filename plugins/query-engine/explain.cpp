@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/base/version.h"
 #include "core/bson/extended_json.h"
 
 namespace multifora {
@@ -406,7 +407,7 @@ void append_explain_tail(CommandContext& context, const CommandRequest& request,
   if (colon != std::string_view::npos) port = std::atoi(std::string(local.substr(colon + 1)).c_str());
   info.append("host", std::string_view(name));
   info.append("port", port);
-  info.append("version", "8.0.0");
+  info.append("version", kMongoVersion);
   info.append("gitVersion", "multiforadb");
   info.close();
   DocumentBuilder parameters = reply.object("serverParameters");

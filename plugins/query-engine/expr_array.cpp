@@ -136,8 +136,6 @@ Result<std::int32_t> range_argument(std::string_view which, const ValueView& v, 
   return i;
 }
 
-constexpr int kExceededMemoryLimit = 146;
-
 Result<Value> range(Args args, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const std::int64_t from, range_argument("starting", args[0].view(), 34443));
   MULTIFORA_ASSIGN_R(const std::int64_t to, range_argument("ending", args[1].view(), 34445));
@@ -148,10 +146,11 @@ Result<Value> range(Args args, EvalContext& context) {
   if (step == 0) return fail_code(34449, "$range requires a non-zero step value");
   const std::int64_t span = step > 0 ? to - from : from - to;
   const std::int64_t count = span <= 0 ? 0 : (span - 1) / (step > 0 ? step : -step) + 1;
-  if (count * 16 > static_cast<std::int64_t>(limits::kQueryMemoryMax))
-    return fail_code(kExceededMemoryLimit,
-                     fmt::format("$range would use too much memory ({} bytes) and cannot spill to disk. "
-                                 "Memory limit: {} bytes", count * 16, static_cast<std::int64_t>(limits::kQueryMemoryMax)));
+  constexpr auto kBytesMax = static_cast<std::int64_t>(limits::kQueryMemoryMax);
+  if (count * 16 > kBytesMax)
+    return fail(ErrorCode::kExceededMemoryLimit,
+                fmt::format("$range would use too much memory ({} bytes) and cannot spill to disk. "
+                            "Memory limit: {} bytes", count * 16, kBytesMax));
   ArrayBuilder out;
   for (std::int64_t i = 0; i < count; ++i) {
     if (context.interrupt != nullptr && (i & 1023) == 0) MULTIFORA_TRY_R(context.interrupt->check());

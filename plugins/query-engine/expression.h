@@ -1,6 +1,6 @@
 // Aggregation expressions: parsed and folded once a command, evaluated on bytes.
 //
-// Operators are rows: `{name, parse function}` in one table a file (expr_arith.cpp, expr_array.cpp,
+// Operators are rows: `{name, parse function}` in one table a file (expr_arithmetic.cpp, expr_array.cpp,
 // ...; see operator.h), collected in expression_table.cpp; adding an operator touches its family's
 // file only.
 // An Expression is immutable after parsing and may be evaluated by one thread at a time.

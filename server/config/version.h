@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace multifora {
+#include "core/base/version.h"
 
-inline constexpr const char* kServerVersion = "0.1.0";
+namespace multifora {
 
 // For --version: several lines.
 std::string version_text();

@@ -7,7 +7,7 @@
 
 #include "core/bson/builder.h"
 #include "core/bson/extended_json.h"
-#include "tests/plugins/contract/command_bench.h"
+#include "tests/plugins/contract/command_fixture.h"
 #include "tests/support/random_bson.h"
 
 namespace multifora::contract {
@@ -315,7 +315,7 @@ OwnedDocument garbage_command(const CommandRow& row, Garbage& garbage) {
 }  // namespace
 
 TEST_CASE("command rows: names, help, options") {
-  CommandBench bench;
+  CommandFixture bench;
   REQUIRE(bench.rows().size() > 1);
   std::set<std::string_view> names;
   for (const CommandRow* row : bench.rows()) {
@@ -335,14 +335,14 @@ TEST_CASE("command rows: names, help, options") {
 }
 
 TEST_CASE("an unknown field is error 40415") {
-  CommandBench bench;
+  CommandFixture bench;
   for (const CommandRow* row : bench.rows()) {
     CAPTURE(row->name);
     const OwnedDocument request =
         command(*row, "admin", [](DocumentBuilder& b) { b.append("noSuchOption", 1); });
     const OwnedDocument reply = bench.run(request.view());
     if (any_options(*row)) continue;
-    CHECK(CommandBench::code(reply.view()) == 40415);
+    CHECK(CommandFixture::code(reply.view()) == 40415);
     const std::string wanted =
         "BSON field '" + std::string(row->name) + ".noSuchOption' is an unknown field.";
     CHECK(reply.view()["errmsg"].as_string() == wanted);
@@ -350,7 +350,7 @@ TEST_CASE("an unknown field is error 40415") {
 }
 
 TEST_CASE("an option of a wrong type is error 14") {
-  CommandBench bench;
+  CommandFixture bench;
   Garbage garbage(1);
   int checked = 0;
   for (const CommandRow* row : bench.rows()) {
@@ -363,7 +363,7 @@ TEST_CASE("an option of a wrong type is error 14") {
         const OwnedDocument request = command(
             *row, "admin", [&](DocumentBuilder& b) { garbage.typed(b, option.name, type); });
         const OwnedDocument reply = bench.run(request.view());
-        CHECK(CommandBench::code(reply.view()) == 14);
+        CHECK(CommandFixture::code(reply.view()) == 14);
         ++checked;
       }
     }
@@ -372,7 +372,7 @@ TEST_CASE("an option of a wrong type is error 14") {
 }
 
 TEST_CASE("required options, numbers below zero, options that are not implemented") {
-  CommandBench bench;
+  CommandFixture bench;
   Garbage garbage(2);
   for (const CommandRow* row : bench.rows()) {
     CAPTURE(row->name);
@@ -381,7 +381,7 @@ TEST_CASE("required options, numbers below zero, options that are not implemente
       if ((option.flags & kRequired) != 0) {
         const OwnedDocument without = command(*row, "admin", nothing);
         const OwnedDocument reply = bench.run(without.view());
-        CHECK(CommandBench::code(reply.view()) == 40414);
+        CHECK(CommandFixture::code(reply.view()) == 40414);
       }
       if ((option.flags & kNonNegative) != 0) {
         const OwnedDocument negative = command(*row, "admin", [&](DocumentBuilder& b) {
@@ -391,7 +391,7 @@ TEST_CASE("required options, numbers below zero, options that are not implemente
             b.append(option.name, std::int64_t{-1});
         });
         const OwnedDocument reply = bench.run(negative.view());
-        CHECK(CommandBench::code(reply.view()) == 51024);
+        CHECK(CommandFixture::code(reply.view()) == 51024);
       }
       if ((option.flags & kUnsupported) != 0) {
         const OwnedDocument given = command(*row, "admin", [&](DocumentBuilder& b) {
@@ -401,14 +401,14 @@ TEST_CASE("required options, numbers below zero, options that are not implemente
             garbage.accepted(b, option);
         });
         const OwnedDocument reply = bench.run(given.view());
-        CHECK(CommandBench::code(reply.view()) == 115);
+        CHECK(CommandFixture::code(reply.view()) == 115);
       }
     }
   }
 }
 
 TEST_CASE("commands for the admin database refuse others") {
-  CommandBench bench;
+  CommandFixture bench;
   for (const CommandRow* row : bench.rows()) {
     if ((row->flags & kAdminOnly) == 0) continue;
     CAPTURE(row->name);
@@ -419,13 +419,13 @@ TEST_CASE("commands for the admin database refuse others") {
     });
     const OwnedDocument reply = bench.run(request.view());
     // An option's elements may be refused first.
-    const int code = CommandBench::code(reply.view());
+    const int code = CommandFixture::code(reply.view());
     CHECK((code == 13 || code == 14));
   }
 }
 
 TEST_CASE("every command answers on an empty database") {
-  CommandBench bench;
+  CommandFixture bench;
   for (const CommandRow* row : bench.rows())
     for (const std::string_view db : {"admin", "test"}) {
       CAPTURE(row->name);
@@ -440,7 +440,7 @@ TEST_CASE("garbage gets an error or a reply, and leaves a sound database") {
   const std::uint64_t seed = test::test_seed();
   CAPTURE(seed);
   MESSAGE("seed " << seed);
-  CommandBench bench;
+  CommandFixture bench;
   Garbage garbage(seed);
   constexpr int kRounds = 120;
   std::map<std::string_view, int> succeeded;
@@ -449,7 +449,7 @@ TEST_CASE("garbage gets an error or a reply, and leaves a sound database") {
     for (const CommandRow* row : bench.rows()) {
       const OwnedDocument request = garbage_command(*row, garbage);
       const OwnedDocument reply = bench.run(request.view());
-      if (CommandBench::code(reply.view()) == 0) ++succeeded[row->name];
+      if (CommandFixture::code(reply.view()) == 0) ++succeeded[row->name];
     }
   }
   // Garbage that every table refuses would test nothing behind them.

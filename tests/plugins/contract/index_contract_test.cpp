@@ -6,7 +6,7 @@
 
 #include "core/bson/builder.h"
 #include "core/bson/compare.h"
-#include "tests/plugins/contract/index_bench.h"
+#include "tests/plugins/contract/index_fixture.h"
 #include "tests/plugins/contract/registered_host.h"
 
 namespace multifora::contract {

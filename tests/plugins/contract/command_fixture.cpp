@@ -1,4 +1,4 @@
-#include "tests/plugins/contract/command_bench.h"
+#include "tests/plugins/contract/command_fixture.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace multifora::contract {
 
-class CommandBench::Control final : public ServerControl {
+class CommandFixture::Control final : public ServerControl {
  public:
   void append_server_status(DocumentBuilder&) const override {}
   std::vector<std::string> recent_log_lines() const override { return {}; }
@@ -29,7 +29,7 @@ class CommandBench::Control final : public ServerControl {
   const ObjectId process_id_ = ObjectId::generate();
 };
 
-class CommandBench::Runner final : public CommandRunner {
+class CommandFixture::Runner final : public CommandRunner {
  public:
   OwnedDocument run(CommandContext& context, const CommandRequest& request) override {
     return dispatcher->run(context, request);
@@ -37,7 +37,7 @@ class CommandBench::Runner final : public CommandRunner {
   Dispatcher* dispatcher = nullptr;
 };
 
-CommandBench::CommandBench()
+CommandFixture::CommandFixture()
     : directory_(std::filesystem::temp_directory_path() /
                  ("multifora_contract_" + std::to_string(::getpid()))),
       runner_(std::make_shared<Runner>()) {
@@ -58,14 +58,14 @@ CommandBench::CommandBench()
   operation_ = std::make_unique<Operation>(client_);
 }
 
-CommandBench::~CommandBench() {
+CommandFixture::~CommandFixture() {
   operation_.reset();
   dispatcher_.reset();
   store_.reset();
   std::filesystem::remove_all(directory_);
 }
 
-OwnedDocument CommandBench::run(DocumentView command) {
+OwnedDocument CommandFixture::run(DocumentView command) {
   operation_->reply.clear();
   client_.speaks_hello = true;
   Dispatcher::Next next = dispatcher_->start(*operation_, command, {}, {});
@@ -90,7 +90,7 @@ OwnedDocument CommandBench::run(DocumentView command) {
   return reply;
 }
 
-int CommandBench::code(DocumentView reply) {
+int CommandFixture::code(DocumentView reply) {
   const ValueView code = reply["code"];
   return code.missing() ? 0 : static_cast<int>(code.number_as_int64());
 }

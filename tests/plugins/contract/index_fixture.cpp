@@ -1,4 +1,4 @@
-#include "tests/plugins/contract/index_bench.h"
+#include "tests/plugins/contract/index_fixture.h"
 
 #include <doctest/doctest.h>
 

@@ -14,10 +14,10 @@
 
 namespace multifora::contract {
 
-class CommandBench {
+class CommandFixture {
  public:
-  CommandBench();
-  ~CommandBench();
+  CommandFixture();
+  ~CommandFixture();
 
   const std::vector<const CommandRow*>& rows() const { return host_.commands(); }
   // The whole reply, checked to be valid BSON with `ok`, and with code and errmsg where that is 0.
