@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "core/plugin/codec.h"
 #include "core/plugin/host.h"
 #include "server/dispatch/dispatcher.h"
@@ -24,14 +26,21 @@ void Control::attach(PluginHost& host, Dispatcher& dispatcher, net::Network& net
 
 Result<std::vector<std::string>> Control::choose_compressors(const ServerConfig& config,
                                                              const PluginHost& host) {
+  std::vector<std::string> offered;
+  std::string list;
+  for (const Codec* codec : host.codecs()) {
+    if (codec->wire_id == 0) continue;
+    offered.emplace_back(codec->name);
+    list += (list.empty() ? "" : ", ") + offered.back();
+  }
+  if (config.net.compressors == std::vector<std::string>{"*"}) return offered;
   std::vector<std::string> chosen;
   for (const std::string& name : config.net.compressors) {
-    if (name != "snappy" && name != "zlib" && name != "zstd")
-      return fail(ErrorCode::kBadValue, "net.compressors: '" + name +
-                                            "' is no compressor of the protocol; it must be "
-                                            "snappy, zlib or zstd");
-    const Codec* codec = host.codec(name);
-    if (codec != nullptr && codec->wire_id != 0) chosen.push_back(name);
+    if (std::find(offered.begin(), offered.end(), name) == offered.end())
+      return fail(ErrorCode::kBadValue,
+                  "net.compressors: '" + name + "' is no loaded codec that the protocol knows; " +
+                      (list.empty() ? "none is loaded" : "loaded are: " + list));
+    chosen.push_back(name);
   }
   return chosen;
 }

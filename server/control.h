@@ -22,7 +22,8 @@ class Control final : public ServerControl {
   // Once they exist; before the first request.
   void attach(PluginHost& host, Dispatcher& dispatcher, net::Network& network);
 
-  // Wire compressors of the configuration whose codec is loaded. BadValue for an unknown name.
+  // The codecs for messages that the configuration names, or all that are loaded. BadValue for one that
+  // is not loaded or has no wire id.
   static Result<std::vector<std::string>> choose_compressors(const ServerConfig& config,
                                                              const PluginHost& host);
   void set_compressors(std::vector<std::string> names) { compressors_ = std::move(names); }

@@ -21,7 +21,7 @@ struct ServerConfig {
     std::string bind_ip = "127.0.0.1";
     std::int64_t port = 27017;
     std::int64_t connections_max = 10'000;
-    std::vector<std::string> compressors{"snappy", "zstd", "zlib"};
+    std::vector<std::string> compressors{"*"};
     std::int64_t threads = 0;
     std::int64_t threads_max = 128;
     std::int64_t stall_secs = 30;

@@ -17,7 +17,7 @@ const ConfigKey kKeys[] = {
     {"net.connections_max", MULTIFORA_SLOT(net.connections_max), 1, 1'000'000, "",
      "connections at once"},
     {"net.compressors", MULTIFORA_SLOT(net.compressors), 0, 0, "",
-     "compressors offered to clients, of those that are loaded"},
+     "codecs offered to clients for messages; *: every loaded one that the protocol knows"},
     {"net.threads", MULTIFORA_SLOT(net.threads), 0, 1024, "",
      "serving threads; 0: two more than processors"},
     {"net.threads_max", MULTIFORA_SLOT(net.threads_max), 1, 4096, "",
