@@ -2,6 +2,7 @@
 
 #include "core/base/limits.h"
 #include "plugins/query-engine/find_source.h"
+#include "plugins/query-engine/read_source.h"
 
 namespace multifora {
 namespace {
@@ -31,9 +32,7 @@ Result<PipelineArguments> arguments_of(const CommandRequest& request) {
     arguments.stages.push_back(stage->as_document());
   }
   arguments.collation = request.option("collation");
-  arguments.hint = request.option("hint");
-  if (arguments.hint.type() == BsonType::kObject && arguments.hint.as_document().empty())
-    arguments.hint = ValueView();
+  arguments.hint = hint_of(request.option("hint"));
   arguments.let = request.document("let");
   arguments.allow_disk_use = request.flag("allowDiskUse", true);
   arguments.bypass_validation = request.flag("bypassDocumentValidation", false);

@@ -154,9 +154,7 @@ class BulkWrite {
     ModifyStatement& modify = out.modify;
     modify.ns = out.ns;
     modify.query.filter = op["filter"].as_document();
-    modify.query.hint = op["hint"];
-    if (modify.query.hint.type() == BsonType::kObject && modify.query.hint.as_document().empty())
-      modify.query.hint = ValueView();
+    modify.query.hint = hint_of(op["hint"]);
     modify.query.collation = op["collation"];
     modify.query.let = request_.document("let");
     modify.multi = op["multi"].truthy();

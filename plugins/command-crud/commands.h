@@ -35,6 +35,12 @@ Status explain_find_and_modify(CommandContext&, const CommandRequest&, ExplainVe
 // hint: a string or a document, otherwise FailedToParse.
 Status check_hint(const ValueView& hint);
 
+// The pipeline that a read on a view comes to.
+Result<std::unique_ptr<PipelineRun>> open_on_view(CommandContext& context,
+                                                  const CommandRequest& request,
+                                                  const QueryArguments& arguments,
+                                                  const std::vector<OwnedDocument>& stages);
+
 // Runs `query` over its collection for explain, as far as the verbosity says.
 // `outer_stage` with its statistics' names: COUNT, UPDATE ...
 Status explain_query(CommandContext& context, const CommandRequest& request, const std::string& ns,

@@ -10,9 +10,7 @@ Result<QueryArguments> arguments_of(const CommandRequest& request) {
   QueryArguments arguments;
   MULTIFORA_TRY_R(check_collection_name(request.collection()));
   arguments.filter = request.document("query");
-  arguments.hint = request.option("hint");
-  if (arguments.hint.type() == BsonType::kObject && arguments.hint.as_document().empty())
-    arguments.hint = ValueView();
+  arguments.hint = hint_of(request.option("hint"));
   MULTIFORA_TRY_R(check_hint(arguments.hint));
   arguments.collation = request.option("collation");
   arguments.skip = request.integer("skip", 0);
@@ -69,12 +67,7 @@ std::vector<OwnedDocument> stages_of(const QueryArguments& arguments) {
 Status count_view(CommandContext& context, const CommandRequest& request,
                   const QueryArguments& arguments, DocumentBuilder& reply) {
   const auto stages = stages_of(arguments);
-  PipelineArguments pipeline;
-  for (const OwnedDocument& stage : stages) pipeline.stages.push_back(stage.view());
-  pipeline.collation = arguments.collation;
-  pipeline.hint = arguments.hint;
-  MULTIFORA_ASSIGN(auto run,
-                   PipelineRun::open(context, request.db(), request.collection(), pipeline));
+  MULTIFORA_ASSIGN(auto run, open_on_view(context, request, arguments, stages));
   MULTIFORA_ASSIGN(const auto document, run->next());
   append_n(reply, document ? static_cast<std::uint64_t>((*document)["count"].number_as_int64()) : 0);
   return run->detach();
@@ -136,7 +129,8 @@ const CommandRow kCount{
             {"skip", kOptNumber, kNonNegative},
             {"hint", kOptString | kOptObject},
             {"collation", kOptObject},
-            {"fields", kOptObject},
+            // Older drivers send it; documents are only counted.
+            {"fields", kOptObject, kNoEffect},
             {"collectionUUID", kOptAny, kUnsupported},
             {"encryptionInformation", kOptAny, kUnsupported},
             // Older drivers' way to send a read preference: one node serves all.

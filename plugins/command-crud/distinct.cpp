@@ -68,9 +68,7 @@ Result<QueryArguments> arguments_of(const CommandRequest& request) {
   if (key.find('\0') != std::string_view::npos)
     return fail(location_code(31032), "Key field cannot contain an embedded null byte");
   arguments.filter = request.document("query");
-  arguments.hint = request.option("hint");
-  if (arguments.hint.type() == BsonType::kObject && arguments.hint.as_document().empty())
-    arguments.hint = ValueView();
+  arguments.hint = hint_of(request.option("hint"));
   MULTIFORA_TRY_R(check_hint(arguments.hint));
   arguments.collation = request.option("collation");
   return arguments;
@@ -123,12 +121,7 @@ std::vector<OwnedDocument> stages_of(const QueryArguments& arguments) {
 Status distinct_of_view(CommandContext& context, const CommandRequest& request,
                         const QueryArguments& arguments, DocumentBuilder& reply) {
   const auto stages = stages_of(arguments);
-  PipelineArguments pipeline;
-  for (const OwnedDocument& stage : stages) pipeline.stages.push_back(stage.view());
-  pipeline.collation = arguments.collation;
-  pipeline.hint = arguments.hint;
-  MULTIFORA_ASSIGN(auto run,
-                   PipelineRun::open(context, request.db(), request.collection(), pipeline));
+  MULTIFORA_ASSIGN(auto run, open_on_view(context, request, arguments, stages));
   DistinctValues values(run->context().collator.get());
   const FieldPath path(request.option("key").as_string());
   while (true) {

@@ -13,9 +13,7 @@ QueryArguments arguments_of(const CommandRequest& request) {
   arguments.let = request.document("let");
   arguments.min = request.document("min");
   arguments.max = request.document("max");
-  arguments.hint = request.option("hint");
-  if (arguments.hint.type() == BsonType::kObject && arguments.hint.as_document().empty())
-    arguments.hint = ValueView();
+  arguments.hint = hint_of(request.option("hint"));
   arguments.collation = request.option("collation");
   arguments.skip = request.integer("skip", 0);
   arguments.limit = request.integer("limit", 0);
@@ -111,14 +109,7 @@ std::unique_ptr<OpenCursor> open_cursor(const CommandRequest& request,
 Status find_on_view(CommandContext& context, const CommandRequest& request,
                     const QueryArguments& arguments, DocumentBuilder& reply) {
   MULTIFORA_ASSIGN(const auto stages, stages_of(arguments));
-  PipelineArguments pipeline;
-  for (const OwnedDocument& one : stages) pipeline.stages.push_back(one.view());
-  pipeline.collation = arguments.collation;
-  pipeline.hint = arguments.hint;
-  pipeline.let = arguments.let;
-  pipeline.allow_disk_use = arguments.allow_disk_use;
-  MULTIFORA_ASSIGN(auto run,
-                   PipelineRun::open(context, request.db(), request.collection(), pipeline));
+  MULTIFORA_ASSIGN(auto run, open_on_view(context, request, arguments, stages));
   return reply_first_batch(context, open_cursor(request, make_pipeline_cursor(std::move(run))),
                            limits_of(request), request.flag("singleBatch", false), reply);
 }

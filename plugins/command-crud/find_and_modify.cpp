@@ -42,9 +42,7 @@ Status parse(const CommandRequest& request, ModifyStatement& out) {
   out.query.filter = request.document("query");
   out.query.sort = request.document("sort");
   out.query.projection = request.document("fields");
-  out.query.hint = request.option("hint");
-  if (out.query.hint.type() == BsonType::kObject && out.query.hint.as_document().empty())
-    out.query.hint = ValueView();
+  out.query.hint = hint_of(request.option("hint"));
   out.query.collation = request.option("collation");
   out.query.let = request.document("let");
   if (!remove) out.update = request.option("update");

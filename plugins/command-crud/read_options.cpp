@@ -8,6 +8,19 @@ Status check_hint(const ValueView& hint) {
   return {ErrorCode::kFailedToParse, "Hint must be a string or an object"};
 }
 
+Result<std::unique_ptr<PipelineRun>> open_on_view(CommandContext& context,
+                                                  const CommandRequest& request,
+                                                  const QueryArguments& arguments,
+                                                  const std::vector<OwnedDocument>& stages) {
+  PipelineArguments pipeline;
+  for (const OwnedDocument& stage : stages) pipeline.stages.push_back(stage.view());
+  pipeline.collation = arguments.collation;
+  pipeline.hint = arguments.hint;
+  pipeline.let = arguments.let;
+  pipeline.allow_disk_use = arguments.allow_disk_use;
+  return PipelineRun::open(context, request.db(), request.collection(), pipeline);
+}
+
 namespace {
 
 Status drain(QueryExecutor& executor, std::uint64_t& returned) {

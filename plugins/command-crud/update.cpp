@@ -1,6 +1,5 @@
 // update.
-#include "plugins/command-crud/commands.h"
-#include "plugins/command-crud/modify_run.h"
+#include "plugins/command-crud/statement_run.h"
 
 namespace multifora::crud {
 namespace {
@@ -49,9 +48,7 @@ Status parse(DocumentView spec, const CommandRequest& request, ModifyStatement& 
   MULTIFORA_TRY(check_array_filters(spec["arrayFilters"]));
   out.ns = request.ns();
   out.query.filter = spec["q"].as_document();
-  out.query.hint = spec["hint"];
-  if (out.query.hint.type() == BsonType::kObject && out.query.hint.as_document().empty())
-    out.query.hint = ValueView();
+  out.query.hint = hint_of(spec["hint"]);
   out.query.collation = spec["collation"];
   out.query.sort = document_of(spec["sort"]);
   out.query.let = request.document("let");
@@ -105,58 +102,22 @@ struct Totals {
   }
 };
 
-Result<ModifyOutcome> run_one(CommandContext& context, ModifyStatement& statement,
-                              RetryableStatements& retry, std::size_t index) {
-  MULTIFORA_ASSIGN_R(const auto before, retry.find(index));
-  if (before) return outcome_of(before->view());
-  statement.id = retry.id(index);
-  return run_modify(context, statement, result_of);
-}
+constexpr StatementFamily kFamily{"updates", "multi=true", "UPDATE",
+                                  parse,     result_of,    outcome_of};
 
 Status update(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
-  const std::vector<DocumentView> specs = request.documents("updates");
-  MULTIFORA_TRY(check_batch_size(specs.size()));
-  MULTIFORA_TRY(check_writable(request.ns()));
-  MULTIFORA_ASSIGN(auto retry, RetryableStatements::make(context, request, specs.size()));
-  std::vector<ModifyStatement> statements(specs.size());
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    MULTIFORA_TRY(parse(specs[i], request, statements[i]));
-    if (statements[i].multi && retry.enabled())
-      return {ErrorCode::kInvalidOptions,
-              "Cannot use (or request) retryable writes with multi=true"};
-  }
-  const bool ordered = request.flag("ordered", true);
   Totals totals;
-  WriteErrors errors;
-  for (std::size_t i = 0; i < statements.size(); ++i) {
-    const auto outcome = run_one(context, statements[i], retry, i);
-    if (outcome) {
-      totals.add(i, *outcome);
-      continue;
-    }
-    if (ends_command(outcome.error().code())) return outcome.error();
-    errors.add(i, outcome.error());
-    if (ordered) break;
-  }
-  totals.append_to(reply);
-  errors.append_to(reply);
-  retry.append_to(reply);
-  return {};
+  return run_statements(
+      context, request, kFamily,
+      [&](std::size_t index, const ModifyOutcome& outcome) { totals.add(index, outcome); },
+      [&](DocumentBuilder& out) { totals.append_to(out); }, reply);
 }
 
 }  // namespace
 
 Status explain_update(CommandContext& context, const CommandRequest& request,
                       ExplainVerbosity verbosity, DocumentBuilder& reply) {
-  const std::vector<DocumentView> specs = request.documents("updates");
-  if (specs.size() != 1)
-    return {ErrorCode::kInvalidLength,
-            "explained write batches must be of size 1, but the batch size is " +
-                std::to_string(specs.size())};
-  ModifyStatement statement;
-  MULTIFORA_TRY(parse(specs[0], request, statement));
-  MULTIFORA_ASSIGN(auto query, compile_modify(context, statement));
-  return explain_query(context, request, request.ns(), std::move(query), verbosity, "UPDATE", reply);
+  return explain_statement(context, request, kFamily, verbosity, reply);
 }
 
 const CommandRow kUpdate{

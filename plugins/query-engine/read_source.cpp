@@ -2,6 +2,11 @@
 
 namespace multifora {
 
+ValueView hint_of(const ValueView& given) {
+  const bool empty = given.type() == BsonType::kObject && given.as_document().empty();
+  return empty ? ValueView() : given;
+}
+
 Result<std::shared_ptr<const Collator>> make_collator(const PluginHost& host,
                                                       const ValueView& collation,
                                                       const CollectionInfo* info) {

@@ -42,6 +42,9 @@ struct QueryArguments {
   std::shared_ptr<const Collator> collator;
 };
 
+// What a command's `hint` comes to: an empty document is none.
+ValueView hint_of(const ValueView& given);
+
 // The collator that a command's `collation` asks for; the collection's default where it is missing.
 // Null: binary order.
 Result<std::shared_ptr<const Collator>> make_collator(const PluginHost& host,
