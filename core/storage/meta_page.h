@@ -1,16 +1,6 @@
 // The meta page: what a checkpoint publishes. Two slots, at page 0 and page 1 of the data file;
 // checkpoint n goes to slot n % 2, so the other slot keeps the checkpoint before it whatever
 // happens to the write. Values only; any thread. Byte offsets: docs/format-data.md.
-//
-//   0     16  magic "MultiforaDB data"     32    16  file uuid
-//   16     4  format version               48     8  checkpoint number
-//   20     4  its complement               56     8  generation
-//   24     4  page size                    64     8  log position
-//   28     4  chunk size                   72     8  chunk count
-//   80     4  number of directory pages    84     4  size of the store's bytes
-//   88     8  zero                         96  1024  the store's bytes
-//   1120 8*n  page ids of the chunk table's directory pages, then zeros
-//   4088   8  XXH3-64 of bytes [0, 4088)
 #pragma once
 
 #include <array>

@@ -1,32 +1,6 @@
-// Bytes of the write-ahead log: names of segment files, file header, block header, batch records.
-// The prose is docs/format-log.md. All numbers are little-endian. Nothing here touches a file.
-//
-// The log is one endless stream of bytes, cut into segment files. A segment is named after the
-// stream offset of its first byte, and the next segment starts where this one's size ends; so a
-// block knows where it belongs, and a recycled file's old blocks are at the wrong place.
-//
-// File header, 16 bytes             Block header, 64 bytes
-//   0  4  magic "MFWL"                0  8  XXH3-64 of bytes [8, 64 + stored size)
-//   4  1  version                     8  8  own stream offset
-//   5  1  zero                       16  8  position of the last batch that ended before this block
-//   6  2  block target in KiB        24  8  position of the last batch that ends in this block
-//   8  8  codec name, zero padded    32  8  newest position known durable when this was written
-//                                    40  8  hash of the block before this one (0: none)
-// Batch record in a block's payload  48  4  log id: random, the same in the whole log, not 0
-//   0  8  position                   52  4  stored size of the payload
-//   8  4  size                       56  4  raw size of the payload
-//  12  n  the batch                  60  1  kind     61  1  stored how     62  2  session
-//
-// Invariants
-//  1. Blocks start at multiples of 8. A block is followed by the next block in the same segment or
-//     by the first block of the next segment, and that one carries the hash of this one.
-//  2. Positions increase from batch to batch; `after` of a block is `last` of the one before it
-//     (the first block of a log that was empty: the position that the data file stood at).
-//  3. A batch is cut only at the end of a segment: kFirst there, then kMiddle and kLast blocks that
-//     hold nothing else. A kFirst not followed by its rest was given up at a crash.
-//  4. Every opening of the log has a session number that no readable block outside of the chain
-//     has. So a block written anew in the place of a lost one never has its hash, even if it says
-//     the same, and what once followed the lost one stays cut off.
+// The structs and codecs of the write-ahead log: names of segment files, file header, block header,
+// batch records. Their offsets, and the rules that reading and writing keep, stand in
+// docs/format-log.md. All numbers are little-endian. Nothing here touches a file.
 #pragma once
 
 #include <cstdint>
