@@ -1,5 +1,5 @@
 // The pager owns the data file: pages (copy-on-write by generation), record space, snapshots and
-// checkpoints. The file's format stands in docs/format-data.md and at the top of pager.cpp.
+// checkpoints. The file's format stands in docs/format-data.md.
 //
 // Invariants
 //  1. A page is written only while its born generation is the current one. Older pages are

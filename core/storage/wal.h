@@ -1,5 +1,5 @@
 // The write-ahead log: atomic batches of logical records, in one total order, group-committed.
-// Format with byte offsets: docs/format-log.md and the top of wal_format.h.
+// Format with byte offsets: docs/format-log.md.
 //
 // Order of life: open() replays what is on disk, then append() takes new batches. append() gives a
 // batch its position (= cluster time) and puts it into the open block; nothing waits. A batch is
