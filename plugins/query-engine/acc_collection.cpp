@@ -59,9 +59,10 @@ class ConcatArrays final : public Push {
   Status add(const Value& input) override {
     if (input.nullish()) return {};
     if (input.type() != kArray)
-      return {ErrorCode::kTypeMismatch, fmt::format("$concatArrays requires array inputs, but input {} is of "
-                                                    "type {}", value_text(input.view()),
-                                                    type_text(input.view()))};
+      return {ErrorCode::kTypeMismatch,
+              fmt::format("$concatArrays requires array inputs, but input {} is of "
+                          "type {}",
+                          value_text(input.view()), type_text(input.view()))};
     for (const Element& e : input.view().as_document()) append(e.value());
     return {};
   }
@@ -102,8 +103,9 @@ class SetUnion final : public AddToSet {
   Status add(const Value& input) override {
     if (input.nullish()) return {};
     if (input.type() != kArray)
-      return {ErrorCode::kTypeMismatch, fmt::format("$setUnion requires array inputs, but input {} is of type {}",
-                                                    value_text(input.view()), type_text(input.view()))};
+      return {ErrorCode::kTypeMismatch,
+              fmt::format("$setUnion requires array inputs, but input {} is of type {}",
+                          value_text(input.view()), type_text(input.view()))};
     for (const Element& e : input.view().as_document()) insert(Value(e.value()));
     return {};
   }
@@ -114,8 +116,9 @@ class MergeObjects final : public Accumulator {
   Status add(const Value& input) override {
     if (input.nullish()) return {};
     if (input.type() != kObject)
-      return {location_code(40400), fmt::format("$mergeObjects requires object inputs, but input {} is of type {}",
-                                                value_text(input.view()), type_text(input.view()))};
+      return {location_code(40400),
+              fmt::format("$mergeObjects requires object inputs, but input {} is of type {}",
+                          value_text(input.view()), type_text(input.view()))};
     FieldList fields;
     for (const Element& e : merged_.view()) fields.set(e.name(), e.value());
     for (const Element& e : input.view().as_document()) fields.set(e.name(), e.value());
@@ -141,7 +144,9 @@ AccumulatorPtr make_set(const AccumulatorArguments& a) {
 }
 
 Result<SpecPtr> parse_script(const AccumulatorRow& row, const ValueView&, VariableScope&) {
-  return fail_code(31264, fmt::format("{} requires the server's JavaScript engine, which is disabled", row.name));
+  return fail_code(
+      31264,
+      fmt::format("{} requires the server's JavaScript engine, which is disabled", row.name));
 }
 
 constexpr AccumulatorRow kRows[] = {
@@ -155,6 +160,8 @@ constexpr AccumulatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const AccumulatorRow> collection_accumulators() { return kRows; }
+std::span<const AccumulatorRow> collection_accumulators() {
+  return kRows;
+}
 
 }  // namespace multifora

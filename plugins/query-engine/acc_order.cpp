@@ -99,7 +99,8 @@ class EndN final : public Accumulator {
 template <bool Max>
 class ExtremeN final : public Accumulator {
  public:
-  ExtremeN(std::int64_t n, const Collator* collator) : n_(static_cast<std::size_t>(n)), collator_(collator) {}
+  ExtremeN(std::int64_t n, const Collator* collator)
+      : n_(static_cast<std::size_t>(n)), collator_(collator) {}
   Status add(const Value& input) override {
     if (input.nullish()) return {};
     const auto before = [&](const Value& a, const Value& b) {
@@ -148,7 +149,8 @@ AccumulatorPtr make_extreme_n(const AccumulatorArguments& a) {
 }
 
 // {n: ..., input: ...}
-Result<SpecPtr> parse_n(const AccumulatorRow& row, const ValueView& argument, VariableScope& scope) {
+Result<SpecPtr> parse_n(const AccumulatorRow& row, const ValueView& argument,
+                        VariableScope& scope) {
   if (argument.type() != BsonType::kObject)
     return fail_code(5787900, fmt::format("specification must be an object; found {} for {}",
                                           value_text(argument), row.name));
@@ -156,14 +158,16 @@ Result<SpecPtr> parse_n(const AccumulatorRow& row, const ValueView& argument, Va
   ExpressionPtr input;
   for (const Element& e : argument.as_document()) {
     if (e.name() != "n" && e.name() != "input")
-      return fail_code(5787901, fmt::format("Unknown argument for {} operator: {}", row.name, e.name()));
+      return fail_code(5787901,
+                       fmt::format("Unknown argument for {} operator: {}", row.name, e.name()));
     MULTIFORA_ASSIGN_R(ExpressionPtr parsed, parse_expression(e.value(), scope));
     (e.name() == "n" ? n : input) = std::move(parsed);
   }
   if (!n) return fail_code(5787906, fmt::format("Missing value for 'n' in {}", row.name));
   if (!input) return fail_code(5787907, fmt::format("Missing value for 'input' in {}", row.name));
   if (const Value* constant = n->constant()) {
-    MULTIFORA_ASSIGN_R([[maybe_unused]] const std::int64_t checked, check_n(row.name, constant->view()));
+    MULTIFORA_ASSIGN_R([[maybe_unused]] const std::int64_t checked,
+                       check_n(row.name, constant->view()));
   }
   return make_simple_spec(row, std::move(input), std::move(n));
 }
@@ -181,6 +185,8 @@ constexpr AccumulatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const AccumulatorRow> order_accumulators() { return kRows; }
+std::span<const AccumulatorRow> order_accumulators() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -18,16 +18,21 @@ double percentile_of(std::span<const double> sorted, double p) {
 
 Status check_percentiles(const ValueView& p, std::vector<double>* out) {
   if (p.type() != BsonType::kArray || p.as_document().empty())
-    return {location_code(7750300), "The $percentile 'p' field must be a non-empty array of constant numbers "
-                                    "between 0.0 and 1.0"};
+    return {location_code(7750300),
+            "The $percentile 'p' field must be a non-empty array of constant numbers "
+            "between 0.0 and 1.0"};
   for (const Element& e : p.as_document()) {
     const double v = e->number_as_double();
     if (!e->is_number())
-      return {location_code(7750302), fmt::format("The $percentile 'p' field must be an array of numbers, but "
-                                                  "found: {}", value_text(e.value()))};
+      return {location_code(7750302),
+              fmt::format("The $percentile 'p' field must be an array of numbers, but "
+                          "found: {}",
+                          value_text(e.value()))};
     if (!(v >= 0 && v <= 1))
-      return {location_code(7750303), fmt::format("The $percentile 'p' field must be an array of numbers from "
-                                                  "[0.0, 1.0], but found: {}", v)};
+      return {location_code(7750303),
+              fmt::format("The $percentile 'p' field must be an array of numbers from "
+                          "[0.0, 1.0], but found: {}",
+                          v)};
     out->push_back(v);
   }
   return {};
@@ -37,7 +42,8 @@ Status check_percentile_method(std::string_view op, const ValueView& method) {
   if (method.type() != BsonType::kString)
     return {ErrorCode::kTypeMismatch, fmt::format("{}: 'method' must be a string", op)};
   if (method.as_string() != "approximate")
-    return {ErrorCode::kBadValue, fmt::format("Currently only 'approximate' can be used as {} 'method'", op)};
+    return {ErrorCode::kBadValue,
+            fmt::format("Currently only 'approximate' can be used as {} 'method'", op)};
   return {};
 }
 
@@ -72,7 +78,8 @@ class Percentile final : public Accumulator {
     return Value::array(std::move(out).finish());
   }
   Value state() const override {
-    return Value::binary({reinterpret_cast<const char*>(values_.data()), values_.size() * sizeof(double)}, 0);
+    return Value::binary(
+        {reinterpret_cast<const char*>(values_.data()), values_.size() * sizeof(double)}, 0);
   }
   Status merge(const ValueView& state) override {
     const Bytes bytes = state.binary_bytes();
@@ -80,7 +87,9 @@ class Percentile final : public Accumulator {
       values_.push_back(load_le<double>(bytes.data() + i));
     return {};
   }
-  std::size_t memory_bytes() const override { return sizeof *this + values_.capacity() * sizeof(double); }
+  std::size_t memory_bytes() const override {
+    return sizeof *this + values_.capacity() * sizeof(double);
+  }
 
  private:
   const std::vector<double>& p_;  // the spec's
@@ -92,7 +101,9 @@ class PercentileSpec final : public AccumulatorSpec {
   PercentileSpec(const AccumulatorRow& row, ExpressionPtr input, std::vector<double> p)
       : row_(row), input_(std::move(input)), p_(std::move(p)) {}
   Result<Value> input(EvalContext& context) const override { return input_->evaluate(context); }
-  Result<AccumulatorPtr> make(EvalContext&) const override { return std::make_unique<Percentile>(p_); }
+  Result<AccumulatorPtr> make(EvalContext&) const override {
+    return std::make_unique<Percentile>(p_);
+  }
   bool add_dependencies(std::vector<std::string>& paths) const override {
     return input_->add_dependencies(paths);
   }
@@ -113,11 +124,13 @@ class PercentileSpec final : public AccumulatorSpec {
   std::vector<double> p_;
 };
 
-Result<SpecPtr> parse_percentile(const AccumulatorRow& row, const ValueView& argument, VariableScope& scope) {
+Result<SpecPtr> parse_percentile(const AccumulatorRow& row, const ValueView& argument,
+                                 VariableScope& scope) {
   const bool median = row.name == "$median";
   if (argument.type() != BsonType::kObject)
     return fail_code(median ? 7436100 : 7429703,
-                     fmt::format("specification must be an object; found {}: {}", row.name, type_text(argument)));
+                     fmt::format("specification must be an object; found {}: {}", row.name,
+                                 type_text(argument)));
   ExpressionPtr input;
   std::vector<double> p;
   bool have_method = false;
@@ -132,11 +145,13 @@ Result<SpecPtr> parse_percentile(const AccumulatorRow& row, const ValueView& arg
       MULTIFORA_TRY_R(check_percentile_method(row.name, e.value()));
       have_method = true;
     } else {
-      return fail_code(40415, fmt::format("BSON field '{}.{}' is an unknown field.", row.name, e.name()));
+      return fail_code(40415,
+                       fmt::format("BSON field '{}.{}' is an unknown field.", row.name, e.name()));
     }
   }
   const auto missing = [&](std::string_view field) {
-    return fail_code(40414, fmt::format("BSON field '{}.{}' is missing but a required field", row.name, field));
+    return fail_code(
+        40414, fmt::format("BSON field '{}.{}' is missing but a required field", row.name, field));
   };
   if (!input) return missing("input");
   if (!median && p.empty()) return missing("p");
@@ -151,6 +166,8 @@ constexpr AccumulatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const AccumulatorRow> percentile_accumulators() { return kRows; }
+std::span<const AccumulatorRow> percentile_accumulators() {
+  return kRows;
+}
 
 }  // namespace multifora

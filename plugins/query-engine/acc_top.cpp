@@ -120,7 +120,8 @@ class TopSpec final : public AccumulatorSpec {
   ExpressionPtr n_;
 };
 
-Result<SpecPtr> parse_top(const AccumulatorRow& row, const ValueView& argument, VariableScope& scope) {
+Result<SpecPtr> parse_top(const AccumulatorRow& row, const ValueView& argument,
+                          VariableScope& scope) {
   if (argument.type() != BsonType::kObject)
     return fail_code(5788001, fmt::format("specification must be an object; found {} for {}",
                                           value_text(argument), row.name));
@@ -161,6 +162,8 @@ constexpr AccumulatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const AccumulatorRow> top_accumulators() { return kRows; }
+std::span<const AccumulatorRow> top_accumulators() {
+  return kRows;
+}
 
 }  // namespace multifora

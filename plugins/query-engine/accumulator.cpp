@@ -16,8 +16,9 @@ using Table = std::unordered_map<std::string_view, const AccumulatorRow*>;
 const Table& table() {
   static const Table kTable = [] {
     Table t;
-    for (const auto family : {number_accumulators(), order_accumulators(), collection_accumulators(),
-                              top_accumulators(), percentile_accumulators()})
+    for (const auto family :
+         {number_accumulators(), order_accumulators(), collection_accumulators(),
+          top_accumulators(), percentile_accumulators()})
       for (const AccumulatorRow& row : family) t.emplace(row.name, &row);
     return t;
   }();
@@ -79,8 +80,9 @@ SpecPtr make_simple_spec(const AccumulatorRow& row, ExpressionPtr input, Express
 Result<std::int64_t> check_n(std::string_view op, const ValueView& v) {
   std::int64_t n = 0;
   if (!v.is_number() || !v.exact_int64(&n))
-    return fail_code(5787902, fmt::format("Value for 'n' must be of integral type, but found {} in {}",
-                                          value_text(v), op));
+    return fail_code(5787902,
+                     fmt::format("Value for 'n' must be of integral type, but found {} in {}",
+                                 value_text(v), op));
   if (n <= 0) return fail_code(5787908, fmt::format("'n' must be greater than 0, found {}", n));
   return n;
 }

@@ -12,7 +12,8 @@ namespace multifora {
 namespace {
 
 std::unexpected<Status> cannot(std::string_view format) {
-  return fail(ErrorCode::kConversionFailure, fmt::format("the input does not fit the format '{}'", format));
+  return fail(ErrorCode::kConversionFailure,
+              fmt::format("the input does not fit the format '{}'", format));
 }
 
 }  // namespace

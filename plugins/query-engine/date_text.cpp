@@ -21,17 +21,19 @@ Status check_date_format(std::string_view format, bool for_parsing) {
   constexpr std::string_view kBoth = "%GHLMSVYZbBdjmuz";
   for (std::size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') continue;
-    if (++i == format.size()) return {location_code(18535), "Unmatched '%' at end of format string"};
+    if (++i == format.size())
+      return {location_code(18535), "Unmatched '%' at end of format string"};
     const bool known = kBoth.find(format[i]) != std::string_view::npos ||
                        (!for_parsing && (format[i] == 'U' || format[i] == 'w'));
     if (!known)
-      return {location_code(18536), fmt::format("Invalid format character '%{}' in format string",
-                                                format[i])};
+      return {location_code(18536),
+              fmt::format("Invalid format character '%{}' in format string", format[i])};
   }
   return {};
 }
 
-Result<std::string> format_date(std::string_view format, std::int64_t utc_ms, const TimeZone& zone) {
+Result<std::string> format_date(std::string_view format, std::int64_t utc_ms,
+                                const TimeZone& zone) {
   MULTIFORA_TRY_R(check_date_format(format, false));
   const std::int64_t offset_min = floor_div(zone.offset_ms(utc_ms), kMinuteMs);
   const DateParts p = split_date(zone.to_local(utc_ms));
@@ -45,31 +47,65 @@ Result<std::string> format_date(std::string_view format, std::int64_t utc_ms, co
     const std::int64_t year = c == 'G' ? p.iso_year : p.year;
     if ((c == 'Y' || c == 'G') && (year < 0 || year > 9999))
       return fail(location_code(18537), fmt::format("$dateToString is only defined on year 0-9999, "
-                                                    "tried to use year {}", year));
+                                                    "tried to use year {}",
+                                                    year));
     switch (c) {
-      case '%': out += '%'; break;
+      case '%':
+        out += '%';
+        break;
       case 'G':
-      case 'Y': out += fmt::format("{:04}", year); break;
-      case 'm': out += fmt::format("{:02}", p.month); break;
-      case 'd': out += fmt::format("{:02}", p.day); break;
-      case 'H': out += fmt::format("{:02}", p.hour); break;
-      case 'M': out += fmt::format("{:02}", p.minute); break;
-      case 'S': out += fmt::format("{:02}", p.second); break;
-      case 'L': out += fmt::format("{:03}", p.millisecond); break;
-      case 'j': out += fmt::format("{:03}", p.day_of_year); break;
-      case 'w': out += fmt::format("{}", p.weekday + 1); break;
-      case 'u': out += fmt::format("{}", p.iso_weekday()); break;
-      case 'U': out += fmt::format("{:02}", p.week()); break;
-      case 'V': out += fmt::format("{:02}", p.iso_week); break;
-      case 'b': out += kMonths[static_cast<std::size_t>(p.month - 1)].substr(0, 3); break;
-      case 'B': out += kMonths[static_cast<std::size_t>(p.month - 1)]; break;
-      case 'Z': out += fmt::format("{}", offset_min); break;
+      case 'Y':
+        out += fmt::format("{:04}", year);
+        break;
+      case 'm':
+        out += fmt::format("{:02}", p.month);
+        break;
+      case 'd':
+        out += fmt::format("{:02}", p.day);
+        break;
+      case 'H':
+        out += fmt::format("{:02}", p.hour);
+        break;
+      case 'M':
+        out += fmt::format("{:02}", p.minute);
+        break;
+      case 'S':
+        out += fmt::format("{:02}", p.second);
+        break;
+      case 'L':
+        out += fmt::format("{:03}", p.millisecond);
+        break;
+      case 'j':
+        out += fmt::format("{:03}", p.day_of_year);
+        break;
+      case 'w':
+        out += fmt::format("{}", p.weekday + 1);
+        break;
+      case 'u':
+        out += fmt::format("{}", p.iso_weekday());
+        break;
+      case 'U':
+        out += fmt::format("{:02}", p.week());
+        break;
+      case 'V':
+        out += fmt::format("{:02}", p.iso_week);
+        break;
+      case 'b':
+        out += kMonths[static_cast<std::size_t>(p.month - 1)].substr(0, 3);
+        break;
+      case 'B':
+        out += kMonths[static_cast<std::size_t>(p.month - 1)];
+        break;
+      case 'Z':
+        out += fmt::format("{}", offset_min);
+        break;
       case 'z': {
         const std::int64_t m = offset_min < 0 ? -offset_min : offset_min;
         out += fmt::format("{}{:02}{:02}", offset_min < 0 ? '-' : '+', m / 60, m % 60);
         break;
       }
-      default: break;
+      default:
+        break;
     }
   }
   return out;
@@ -77,8 +113,12 @@ Result<std::string> format_date(std::string_view format, std::int64_t utc_ms, co
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 // What the text said; nullopt where it did not.
 struct Fields {
@@ -113,13 +153,15 @@ Result<std::int64_t> to_instant(const Fields& f, std::string_view text, const Ti
       return bad_date(text, "the parsed date was invalid");
     days = days_from_civil(*f.year, *f.month, *f.day);
   }
-  if (f.hour > 24 || f.minute > 59 || f.second > 59) return bad_date(text, "the parsed time was invalid");
+  if (f.hour > 24 || f.minute > 59 || f.second > 59)
+    return bad_date(text, "the parsed time was invalid");
   const std::int64_t local = days * kDayMs + f.hour * kHourMs + f.minute * kMinuteMs +
                              f.second * kSecondMs + f.millisecond;
   if (f.offset_ms || f.zone) {
     if (zone != nullptr)
-      return bad_date(text, "you cannot pass in a date/time string with time zone information together "
-                            "with a timezone argument");
+      return bad_date(text,
+                      "you cannot pass in a date/time string with time zone information together "
+                      "with a timezone argument");
     return f.offset_ms ? local - *f.offset_ms : f.zone->to_utc(local);
   }
   return zone != nullptr ? zone->to_utc(local) : local;
@@ -318,8 +360,10 @@ bool read_numeric_date(Reader& in, Fields& f) {
       f.month = in.number(1, 2);
     }
     if (!f.month) return false;
-    if (in.take(separator)) f.day = in.number(1, 2);
-    else f.day = 1;
+    if (in.take(separator))
+      f.day = in.number(1, 2);
+    else
+      f.day = 1;
     return f.day.has_value();
   }
   if (n != 1 && n != 2) return false;
@@ -402,7 +446,8 @@ Result<std::int64_t> parse_date(std::string_view text, const TimeZone* zone) {
   in.spaces();
   if (in.done()) return bad_date(text, "an empty string");
   while (!in.done()) {
-    if (!read_any(in, f)) return bad_date(text, fmt::format("unexpected character at '{}'", in.rest()));
+    if (!read_any(in, f))
+      return bad_date(text, fmt::format("unexpected character at '{}'", in.rest()));
     in.spaces();
   }
   return to_instant(f, text, zone);
@@ -430,17 +475,40 @@ Result<std::int64_t> parse_date_by_format(std::string_view text, std::string_vie
       if (v) to = *v;
     };
     switch (format[++i]) {
-      case 'Y': read(f.year, 4, 4); break;
-      case 'm': read(f.month, 1, 2); break;
-      case 'd': read(f.day, 1, 2); break;
-      case 'j': read(f.day_of_year, 1, 3); break;
-      case 'G': read(f.iso_year, 4, 4); break;
-      case 'V': read(f.iso_week, 1, 2); break;
-      case 'u': read(f.iso_day, 1, 1); break;
-      case 'H': read_plain(f.hour, 1, 2); break;
-      case 'M': read_plain(f.minute, 1, 2); break;
-      case 'S': read_plain(f.second, 1, 2); break;
-      case 'L': ok = is_digit(in.peek()); f.millisecond = read_fraction(in); break;
+      case 'Y':
+        read(f.year, 4, 4);
+        break;
+      case 'm':
+        read(f.month, 1, 2);
+        break;
+      case 'd':
+        read(f.day, 1, 2);
+        break;
+      case 'j':
+        read(f.day_of_year, 1, 3);
+        break;
+      case 'G':
+        read(f.iso_year, 4, 4);
+        break;
+      case 'V':
+        read(f.iso_week, 1, 2);
+        break;
+      case 'u':
+        read(f.iso_day, 1, 1);
+        break;
+      case 'H':
+        read_plain(f.hour, 1, 2);
+        break;
+      case 'M':
+        read_plain(f.minute, 1, 2);
+        break;
+      case 'S':
+        read_plain(f.second, 1, 2);
+        break;
+      case 'L':
+        ok = is_digit(in.peek());
+        f.millisecond = read_fraction(in);
+        break;
       case 'b':
       case 'B': {
         const std::optional<int> month = month_named(in.word());
@@ -448,7 +516,9 @@ Result<std::int64_t> parse_date_by_format(std::string_view text, std::string_vie
         if (month) f.month = *month;
         break;
       }
-      case 'z': ok = read_zone(in, f); break;
+      case 'z':
+        ok = read_zone(in, f);
+        break;
       case 'Z': {
         const bool negative = in.peek() == '-';
         if (in.peek() == '+' || in.peek() == '-') in.skip();
@@ -457,7 +527,9 @@ Result<std::int64_t> parse_date_by_format(std::string_view text, std::string_vie
         if (minutes) f.offset_ms = (negative ? -*minutes : *minutes) * kMinuteMs;
         break;
       }
-      default: ok = false; break;
+      default:
+        ok = false;
+        break;
     }
     if (!ok) return bad_date(text, fmt::format("the text does not match '%{}'", format[i]));
   }

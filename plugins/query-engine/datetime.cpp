@@ -18,7 +18,8 @@ std::int64_t floor_mod(std::int64_t a, std::int64_t b) {
 std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
-  return b > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+  return b > 0 ? std::numeric_limits<std::int64_t>::max()
+               : std::numeric_limits<std::int64_t>::min();
 }
 
 std::int64_t days_from_civil(std::int64_t year, std::int64_t month, std::int64_t day) {
@@ -78,10 +79,14 @@ DateParts split_date(std::int64_t local_ms) {
 
 std::optional<DateUnit> parse_date_unit(std::string_view name) {
   static constexpr std::pair<std::string_view, DateUnit> kUnits[] = {
-      {"millisecond", DateUnit::kMillisecond}, {"second", DateUnit::kSecond},
-      {"minute", DateUnit::kMinute},           {"hour", DateUnit::kHour},
-      {"day", DateUnit::kDay},                 {"week", DateUnit::kWeek},
-      {"month", DateUnit::kMonth},             {"quarter", DateUnit::kQuarter},
+      {"millisecond", DateUnit::kMillisecond},
+      {"second", DateUnit::kSecond},
+      {"minute", DateUnit::kMinute},
+      {"hour", DateUnit::kHour},
+      {"day", DateUnit::kDay},
+      {"week", DateUnit::kWeek},
+      {"month", DateUnit::kMonth},
+      {"quarter", DateUnit::kQuarter},
       {"year", DateUnit::kYear}};
   for (const auto& [text, unit] : kUnits)
     if (text == name) return unit;
@@ -90,13 +95,20 @@ std::optional<DateUnit> parse_date_unit(std::string_view name) {
 
 std::int64_t unit_ms(DateUnit unit) {
   switch (unit) {
-    case DateUnit::kMillisecond: return 1;
-    case DateUnit::kSecond: return kSecondMs;
-    case DateUnit::kMinute: return kMinuteMs;
-    case DateUnit::kHour: return kHourMs;
-    case DateUnit::kDay: return kDayMs;
-    case DateUnit::kWeek: return 7 * kDayMs;
-    default: return 0;
+    case DateUnit::kMillisecond:
+      return 1;
+    case DateUnit::kSecond:
+      return kSecondMs;
+    case DateUnit::kMinute:
+      return kMinuteMs;
+    case DateUnit::kHour:
+      return kHourMs;
+    case DateUnit::kDay:
+      return kDayMs;
+    case DateUnit::kWeek:
+      return 7 * kDayMs;
+    default:
+      return 0;
   }
 }
 
@@ -131,7 +143,8 @@ std::optional<std::int64_t> add_months(std::int64_t local, std::int64_t months) 
   const std::int64_t month = floor_mod(total, 12) + 1;
   const int day = std::min(p.day, days_in_month(year, month));
   std::int64_t ms = 0;
-  if (!compose(days_from_civil(year, month, day), floor_mod(local, kDayMs), &ms)) return std::nullopt;
+  if (!compose(days_from_civil(year, month, day), floor_mod(local, kDayMs), &ms))
+    return std::nullopt;
   return ms;
 }
 
@@ -184,14 +197,16 @@ std::int64_t date_diff(std::int64_t from, std::int64_t to, DateUnit unit, const 
       return floor_div(saturating_add(to, -floor_mod(b, step)), step) -
              floor_div(saturating_add(from, -floor_mod(a, step)), step);
     }
-    case DateUnit::kDay: return floor_div(b, kDayMs) - floor_div(a, kDayMs);
+    case DateUnit::kDay:
+      return floor_div(b, kDayMs) - floor_div(a, kDayMs);
     case DateUnit::kWeek: {
       const auto week = [&](std::int64_t ms) {
         return floor_div(floor_div(ms, kDayMs) + 4 - start_of_week, 7);
       };
       return week(b) - week(a);
     }
-    default: break;
+    default:
+      break;
   }
   const DateParts pa = split_date(a);
   const DateParts pb = split_date(b);
@@ -231,8 +246,8 @@ std::optional<std::int64_t> date_trunc(std::int64_t utc_ms, DateUnit unit, std::
     const DateParts p = split_date(local);
     const std::int64_t months = (p.year - 2000) * 12 + p.month - 1;
     const std::int64_t bin_start = months - floor_mod(months, width);
-    if (!compose(days_from_civil(2000 + floor_div(bin_start, 12), floor_mod(bin_start, 12) + 1, 1), 0,
-                 &start))
+    if (!compose(days_from_civil(2000 + floor_div(bin_start, 12), floor_mod(bin_start, 12) + 1, 1),
+                 0, &start))
       return std::nullopt;
   }
   return zone.to_utc(start);

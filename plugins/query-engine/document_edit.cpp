@@ -18,7 +18,8 @@ OwnedDocument FieldList::document() const {
 
 namespace {
 
-void build(DocumentBuilder& out, DocumentView document, std::string_view path, const ValueView& value) {
+void build(DocumentBuilder& out, DocumentView document, std::string_view path,
+           const ValueView& value) {
   const std::size_t dot = path.find('.');
   const std::string_view head = path.substr(0, dot);
   const auto put = [&](const ValueView& old) {

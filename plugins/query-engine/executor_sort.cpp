@@ -48,8 +48,8 @@ class RowArena {
       bytes_ += chunk;
     }
     char* start = at_;
-    RowHeader header{static_cast<std::uint32_t>(key.size()), static_cast<std::uint32_t>(body.size()),
-                     row.id, row.array_index};
+    RowHeader header{static_cast<std::uint32_t>(key.size()),
+                     static_cast<std::uint32_t>(body.size()), row.id, row.array_index};
     std::memcpy(start, &header, sizeof header);
     std::memcpy(start + sizeof header, key.data(), key.size());
     std::memcpy(start + sizeof header + key.size(), body.data(), body.size());
@@ -225,7 +225,8 @@ class SortStage final : public ExecStage {
     MULTIFORA_ASSIGN(const bool more, runs_[which].next());
     if (!more) return {};
     heads_.push_back(which);
-    std::push_heap(heads_.begin(), heads_.end(), [this](std::size_t a, std::size_t b) { return comes_later(a, b); });
+    std::push_heap(heads_.begin(), heads_.end(),
+                   [this](std::size_t a, std::size_t b) { return comes_later(a, b); });
     return {};
   }
 
@@ -242,7 +243,8 @@ class SortStage final : public ExecStage {
       MULTIFORA_TRY_R(push_run(which));
     }
     if (heads_.empty()) return false;
-    std::pop_heap(heads_.begin(), heads_.end(), [this](std::size_t a, std::size_t b) { return comes_later(a, b); });
+    std::pop_heap(heads_.begin(), heads_.end(),
+                  [this](std::size_t a, std::size_t b) { return comes_later(a, b); });
     pending_ = static_cast<std::int64_t>(heads_.back());
     heads_.pop_back();
     give(runs_[static_cast<std::size_t>(pending_)].row.data(), row);

@@ -23,12 +23,24 @@ Result<Value> accumulate(std::string_view name, Args args, EvalContext& context)
   for (const Value& v : args) MULTIFORA_TRY_R(accumulator->add(v));
   return accumulator->result();
 }
-Result<Value> sum(Args a, EvalContext& c) { return accumulate("$sum", a, c); }
-Result<Value> avg(Args a, EvalContext& c) { return accumulate("$avg", a, c); }
-Result<Value> min(Args a, EvalContext& c) { return accumulate("$min", a, c); }
-Result<Value> max(Args a, EvalContext& c) { return accumulate("$max", a, c); }
-Result<Value> std_dev_pop(Args a, EvalContext& c) { return accumulate("$stdDevPop", a, c); }
-Result<Value> std_dev_samp(Args a, EvalContext& c) { return accumulate("$stdDevSamp", a, c); }
+Result<Value> sum(Args a, EvalContext& c) {
+  return accumulate("$sum", a, c);
+}
+Result<Value> avg(Args a, EvalContext& c) {
+  return accumulate("$avg", a, c);
+}
+Result<Value> min(Args a, EvalContext& c) {
+  return accumulate("$min", a, c);
+}
+Result<Value> max(Args a, EvalContext& c) {
+  return accumulate("$max", a, c);
+}
+Result<Value> std_dev_pop(Args a, EvalContext& c) {
+  return accumulate("$stdDevPop", a, c);
+}
+Result<Value> std_dev_samp(Args a, EvalContext& c) {
+  return accumulate("$stdDevSamp", a, c);
+}
 
 // ---------------------------------------------------------------- {n, input}
 
@@ -40,8 +52,8 @@ Result<Value> n_of(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value input, node.eval(1, context));
   MULTIFORA_ASSIGN_R(const std::int64_t count, check_n(node.name(), n.view()));
   if (input.type() != kArray)
-    return fail_code(5788200, fmt::format("Input must be an array, but found {} in {}", type_text(input.view()),
-                                          node.name()));
+    return fail_code(5788200, fmt::format("Input must be an array, but found {} in {}",
+                                          type_text(input.view()), node.name()));
   const AccumulatorPtr accumulator =
       find_accumulator(node.name())->make({.collator = context.collator, .n = count});
   for (const Element& e : input.view().as_document())
@@ -56,13 +68,15 @@ constexpr NamedParams kPercentileNamed{kPercentileParams, 7436200, 40415};
 constexpr Param kMedianParams[] = {{"input", 40414}, {"method", 40414}};
 constexpr NamedParams kMedianNamed{kMedianParams, 7436201, 40415};
 
-Result<ExpressionPtr> parse_percentile(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_percentile(const OperatorRow& row, const ValueView& spec,
+                                       VariableScope& scope) {
   MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, *row.named, spec));
   MULTIFORA_TRY_R(check_percentile_method(row.name, values.back()));
   if (values.size() == 3) {
     MULTIFORA_ASSIGN_R(const ExpressionPtr p, parse_expression(values[1], scope));
     std::vector<double> parsed;
-    MULTIFORA_TRY_R(check_percentiles(p->constant() != nullptr ? p->constant()->view() : ValueView(), &parsed));
+    MULTIFORA_TRY_R(
+        check_percentiles(p->constant() != nullptr ? p->constant()->view() : ValueView(), &parsed));
   }
   return parse_named(row, spec, scope);
 }
@@ -70,7 +84,8 @@ Result<ExpressionPtr> parse_percentile(const OperatorRow& row, const ValueView& 
 std::vector<double> sorted_numbers(const ValueView& input) {
   std::vector<double> out;
   const auto add = [&](const ValueView& v) {
-    if (v.is_number() && v.number_as_double() == v.number_as_double()) out.push_back(v.number_as_double());
+    if (v.is_number() && v.number_as_double() == v.number_as_double())
+      out.push_back(v.number_as_double());
   };
   if (input.type() == kArray) {
     for (const Element& e : input.as_document()) add(e.value());
@@ -105,8 +120,12 @@ Result<Value> median(Args args, EvalContext&) {
 // {$topN: {n, sortBy, output, input}}: the accumulator with each element as its document.
 class TopExpression final : public Expression {
  public:
-  TopExpression(std::string_view name, const ValueView& spec, SpecPtr accumulator, ExpressionPtr input)
-      : name_(name), spec_(Value(spec).own()), accumulator_(std::move(accumulator)), input_(std::move(input)) {}
+  TopExpression(std::string_view name, const ValueView& spec, SpecPtr accumulator,
+                ExpressionPtr input)
+      : name_(name),
+        spec_(Value(spec).own()),
+        accumulator_(std::move(accumulator)),
+        input_(std::move(input)) {}
 
   Result<Value> evaluate(EvalContext& context) const override {
     MULTIFORA_ASSIGN_R(const Value input, input_->evaluate(context));
@@ -144,11 +163,14 @@ class TopExpression final : public Expression {
   ExpressionPtr input_;
 };
 
-Result<ExpressionPtr> parse_top(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_top(const OperatorRow& row, const ValueView& spec,
+                                VariableScope& scope) {
   if (spec.type() != kObject)
-    return fail_code(5788001, fmt::format("specification must be an object; found {}", type_text(spec)));
+    return fail_code(5788001,
+                     fmt::format("specification must be an object; found {}", type_text(spec)));
   const ValueView input = spec.as_document()["input"];
-  if (input.missing()) return fail_code(5787907, fmt::format("Missing value for 'input' in {}", row.name));
+  if (input.missing())
+    return fail_code(5787907, fmt::format("Missing value for 'input' in {}", row.name));
   DocumentBuilder rest;
   for (const Element& e : spec.as_document())
     if (e.name() != "input") rest.append(e);
@@ -162,7 +184,9 @@ Result<ExpressionPtr> parse_top(const OperatorRow& row, const ValueView& spec, V
 constexpr OperatorRow n_row(std::string_view name) {
   return {.name = name, .named = &kNNamed, .lazy = n_of, .flags = kNoFold};
 }
-constexpr OperatorRow top_row(std::string_view name) { return {.name = name, .parse = parse_top}; }
+constexpr OperatorRow top_row(std::string_view name) {
+  return {.name = name, .parse = parse_top};
+}
 
 constexpr OperatorRow kRows[] = {
     {.name = "$avg", .strict = avg},
@@ -172,13 +196,24 @@ constexpr OperatorRow kRows[] = {
     {.name = "$stdDevSamp", .strict = std_dev_samp},
     {.name = "$sum", .strict = sum},
     {.name = "$median", .named = &kMedianNamed, .strict = median, .parse = parse_percentile},
-    {.name = "$percentile", .named = &kPercentileNamed, .strict = percentile, .parse = parse_percentile},
-    n_row("$firstN"), n_row("$lastN"), n_row("$maxN"), n_row("$minN"),
-    top_row("$bottom"), top_row("$bottomN"), top_row("$top"), top_row("$topN"),
+    {.name = "$percentile",
+     .named = &kPercentileNamed,
+     .strict = percentile,
+     .parse = parse_percentile},
+    n_row("$firstN"),
+    n_row("$lastN"),
+    n_row("$maxN"),
+    n_row("$minN"),
+    top_row("$bottom"),
+    top_row("$bottomN"),
+    top_row("$top"),
+    top_row("$topN"),
 };
 
 }  // namespace
 
-std::span<const OperatorRow> accumulator_operators() { return kRows; }
+std::span<const OperatorRow> accumulator_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -95,8 +95,10 @@ Result<Value> mod(Args args, EvalContext&) {
                                         type_text(a), type_text(b)));
   if (number_is_zero(b)) return fail_code(16610, "can't $mod by zero");
   switch (wider_number(a.type(), b.type())) {
-    case kDecimal128: return Value::of(number_as_decimal(a).modulo(number_as_decimal(b)));
-    case kDouble: return Value::of(std::fmod(a.number_as_double(), b.number_as_double()));
+    case kDecimal128:
+      return Value::of(number_as_decimal(a).modulo(number_as_decimal(b)));
+    case kDouble:
+      return Value::of(std::fmod(a.number_as_double(), b.number_as_double()));
     case kInt64: {
       const std::int64_t d = b.number_as_int64();
       return Value::of(d == -1 ? std::int64_t{0} : a.number_as_int64() % d);
@@ -109,7 +111,8 @@ Result<Value> mod(Args args, EvalContext&) {
 }
 
 std::unexpected<Status> not_numeric(std::string_view name, const ValueView& v) {
-  return fail_code(28765, fmt::format("{} only supports numeric types, not {}", name, type_text(v)));
+  return fail_code(28765,
+                   fmt::format("{} only supports numeric types, not {}", name, type_text(v)));
 }
 
 Result<Value> abs(Args args, EvalContext&) {
@@ -123,9 +126,12 @@ Result<Value> abs(Args args, EvalContext&) {
       if (a.as_int64() == std::numeric_limits<std::int64_t>::min())
         return fail_code(28680, "can't take $abs of long long min");
       return Value::of(static_cast<std::int64_t>(std::abs(a.as_int64())));
-    case kDouble: return Value::of(std::fabs(a.as_double()));
-    case kDecimal128: return Value::of(a.as_decimal().abs());
-    default: break;
+    case kDouble:
+      return Value::of(std::fabs(a.as_double()));
+    case kDecimal128:
+      return Value::of(a.as_decimal().abs());
+    default:
+      break;
   }
   if (a.is_nullish()) return Value::null();
   return not_numeric("$abs", a);
@@ -142,8 +148,12 @@ Result<Value> to_whole(std::string_view name, Args args) {
   const Decimal128 d = a.as_decimal();
   return Value::of(d.is_finite() ? d.round_to_integral(Mode) : Decimal128::nan());
 }
-double ceil_double(double v) { return std::ceil(v); }
-double floor_double(double v) { return std::floor(v); }
+double ceil_double(double v) {
+  return std::ceil(v);
+}
+double floor_double(double v) {
+  return std::floor(v);
+}
 Result<Value> ceil(Args args, EvalContext&) {
   return to_whole<ceil_double, Decimal128::Round::kUp>("$ceil", args);
 }
@@ -161,8 +171,8 @@ Result<Value> exp(Args args, EvalContext&) {
 
 bool is_positive(const ValueView& v) {  // NaN too: it goes through to the result
   if (number_is_nan(v)) return true;
-  return !number_is_zero(v) && (v.type() == kDecimal128 ? !v.as_decimal().is_negative()
-                                                        : v.number_as_double() > 0);
+  return !number_is_zero(v) &&
+         (v.type() == kDecimal128 ? !v.as_decimal().is_negative() : v.number_as_double() > 0);
 }
 
 Result<Value> ln(Args args, EvalContext&) {
@@ -170,8 +180,8 @@ Result<Value> ln(Args args, EvalContext&) {
   if (a.is_nullish()) return Value::null();
   if (!a.is_number()) return not_numeric("$ln", a);
   if (!is_positive(a))
-    return fail_code(28766, fmt::format("$ln's argument must be a positive number, but is {}",
-                                        value_text(a)));
+    return fail_code(
+        28766, fmt::format("$ln's argument must be a positive number, but is {}", value_text(a)));
   if (a.type() == kDecimal128) return Value::of(a.as_decimal().natural_log());
   return Value::of(std::log(a.number_as_double()));
 }
@@ -196,11 +206,12 @@ Result<Value> log(Args args, EvalContext&) {
   if (!b.is_number())
     return fail_code(28757, fmt::format("$log's base must be numeric, not {}", type_text(b)));
   if (!is_positive(a))
-    return fail_code(28758, fmt::format("$log's argument must be a positive number, but is {}",
-                                        value_text(a)));
+    return fail_code(
+        28758, fmt::format("$log's argument must be a positive number, but is {}", value_text(a)));
   if (!is_positive(b) || b.number_as_double() == 1)
     return fail_code(28759, fmt::format("$log's base must be a positive number not equal to 1, but "
-                                        "is {}", value_text(b)));
+                                        "is {}",
+                                        value_text(b)));
   if (wider_number(a.type(), b.type()) == kDecimal128)
     return Value::of(number_as_decimal(a).natural_log().divide(number_as_decimal(b).natural_log()));
   return Value::of(std::log(a.number_as_double()) / std::log(b.number_as_double()));
@@ -252,9 +263,12 @@ Result<Value> pow(Args args, EvalContext&) {
   if (number_is_zero(a) && !number_is_nan(b) && !number_is_zero(b) && !is_positive(b))
     return fail_code(28764, "$pow cannot take a base of 0 and a negative exponent");
   switch (wider_number(a.type(), b.type())) {
-    case kDecimal128: return Value::of(number_as_decimal(a).power(number_as_decimal(b)));
-    case kDouble: return Value::of(std::pow(a.number_as_double(), b.number_as_double()));
-    default: return power_of_whole(a, b);
+    case kDecimal128:
+      return Value::of(number_as_decimal(a).power(number_as_decimal(b)));
+    case kDouble:
+      return Value::of(std::pow(a.number_as_double(), b.number_as_double()));
+    default:
+      return power_of_whole(a, b);
   }
 }
 
@@ -266,14 +280,18 @@ Result<Value> round_to(std::string_view name, Args args, Decimal128::Round mode)
     const ValueView p = args[1].view();
     if (p.is_nullish()) return Value::null();
     if (!p.is_number() || !exact_int32(p, &place))
-      return fail_code(51082, fmt::format("precision argument to  {} must be a integral value", name));
+      return fail_code(51082,
+                       fmt::format("precision argument to  {} must be a integral value", name));
     if (place < -20 || place > 100)
-      return fail_code(51083, fmt::format("cannot apply {} with precision value {} value must be in "
-                                          "[-20, 100]", name, place));
+      return fail_code(51083,
+                       fmt::format("cannot apply {} with precision value {} value must be in "
+                                   "[-20, 100]",
+                                   name, place));
   }
   if (a.is_nullish()) return Value::null();
   if (!a.is_number())
-    return fail_code(51081, fmt::format("{} only supports numeric types, not {}", name, type_text(a)));
+    return fail_code(51081,
+                     fmt::format("{} only supports numeric types, not {}", name, type_text(a)));
   const std::string text = fmt::format("1E{}", -place);
   const Decimal128 quantum = *Decimal128::parse(text);
   switch (a.type()) {
@@ -290,7 +308,8 @@ Result<Value> round_to(std::string_view name, Args args, Decimal128::Round mode)
       const Decimal128 rounded = exact.quantize(quantum, mode);
       return rounded.is_nan() ? args[0] : Value::of(rounded.to_double());
     }
-    default: break;
+    default:
+      break;
   }
   if (place >= 0) return args[0];
   std::uint32_t flags = 0;
@@ -298,7 +317,8 @@ Result<Value> round_to(std::string_view name, Args args, Decimal128::Round mode)
   const std::int64_t v = rounded.to_int64(Decimal128::Round::kTiesToEven, &flags);
   if ((flags & Decimal128::kInvalid) != 0)
     return fail_code(51080, fmt::format("invalid conversion from Decimal128 result in {} resulting "
-                                        "from arguments: [{}, {}]", name, value_text(a), place));
+                                        "from arguments: [{}, {}]",
+                                        name, value_text(a), place));
   return a.type() == kInt32 ? int_or_long(v) : Value::of(v);
 }
 Result<Value> round(Args args, EvalContext&) {
@@ -343,6 +363,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> arithmetic_operators() { return kRows; }
+std::span<const OperatorRow> arithmetic_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

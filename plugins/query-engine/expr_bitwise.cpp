@@ -21,8 +21,9 @@ Result<Value> combine(std::string_view name, Bit bit, Args args) {
       continue;
     }
     if (view.type() != kInt32 && view.type() != kInt64)
-      return fail(ErrorCode::kTypeMismatch,
-                  fmt::format("{} only supports int and long operands, not {}.", name, type_text(view)));
+      return fail(
+          ErrorCode::kTypeMismatch,
+          fmt::format("{} only supports int and long operands, not {}.", name, type_text(view)));
     wide = wide || view.type() == kInt64;
     const std::int64_t n = view.number_as_int64();
     result = bit == Bit::kAnd ? result & n : bit == Bit::kOr ? result | n : result ^ n;
@@ -31,9 +32,15 @@ Result<Value> combine(std::string_view name, Bit bit, Args args) {
   return wide ? Value::of(result) : Value::of(static_cast<std::int32_t>(result));
 }
 
-Result<Value> bit_and(Args args, EvalContext&) { return combine("$bitAnd", Bit::kAnd, args); }
-Result<Value> bit_or(Args args, EvalContext&) { return combine("$bitOr", Bit::kOr, args); }
-Result<Value> bit_xor(Args args, EvalContext&) { return combine("$bitXor", Bit::kXor, args); }
+Result<Value> bit_and(Args args, EvalContext&) {
+  return combine("$bitAnd", Bit::kAnd, args);
+}
+Result<Value> bit_or(Args args, EvalContext&) {
+  return combine("$bitOr", Bit::kOr, args);
+}
+Result<Value> bit_xor(Args args, EvalContext&) {
+  return combine("$bitXor", Bit::kXor, args);
+}
 
 Result<Value> bit_not(Args args, EvalContext&) {
   const ValueView a = args[0].view();
@@ -53,6 +60,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> bitwise_operators() { return kRows; }
+std::span<const OperatorRow> bitwise_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

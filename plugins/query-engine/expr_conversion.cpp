@@ -25,8 +25,9 @@ std::unexpected<Status> cannot(std::string message) {
 }
 
 std::unexpected<Status> unsupported(const ValueView& v, BsonType to) {
-  return cannot(fmt::format("Unsupported conversion from {} to {} in $convert with no onError value",
-                            type_text(v), type_name(to)));
+  return cannot(
+      fmt::format("Unsupported conversion from {} to {} in $convert with no onError value",
+                  type_text(v), type_name(to)));
 }
 
 std::unexpected<Status> bad_number(const ValueView& text, std::string_view why) {
@@ -36,8 +37,8 @@ std::unexpected<Status> bad_number(const ValueView& text, std::string_view why) 
 
 // What else $convert may be told.
 struct Options {
-  int base = 0;          // 0: not given
-  std::string format;    // of binData as text
+  int base = 0;        // 0: not given
+  std::string format;  // of binData as text
   int subtype = 0;
 };
 
@@ -47,21 +48,31 @@ struct Options {
 Result<std::int64_t> whole_part(const ValueView& v) {
   if (v.type() == kDouble) {
     const double d = v.as_double();
-    if (std::isnan(d)) return cannot("Attempt to convert NaN value to integer type in $convert with no onError value");
-    if (std::isinf(d)) return cannot("Attempt to convert infinity value to integer type in $convert with no onError value");
+    if (std::isnan(d))
+      return cannot(
+          "Attempt to convert NaN value to integer type in $convert with no onError value");
+    if (std::isinf(d))
+      return cannot(
+          "Attempt to convert infinity value to integer type in $convert with no onError value");
     if (d < -9223372036854775808.0 || d >= 9223372036854775808.0)
-      return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}", d));
+      return cannot(fmt::format(
+          "Conversion would overflow target type in $convert with no onError value: {}", d));
     return static_cast<std::int64_t>(d);
   }
   if (v.type() == kDecimal128) {
     const Decimal128 d = v.as_decimal();
-    if (d.is_nan()) return cannot("Attempt to convert NaN value to integer type in $convert with no onError value");
-    if (d.is_infinite()) return cannot("Attempt to convert infinity value to integer type in $convert with no onError value");
+    if (d.is_nan())
+      return cannot(
+          "Attempt to convert NaN value to integer type in $convert with no onError value");
+    if (d.is_infinite())
+      return cannot(
+          "Attempt to convert infinity value to integer type in $convert with no onError value");
     std::uint32_t flags = 0;
     const std::int64_t n = d.to_int64(Decimal128::Round::kTowardZero, &flags);
     if ((flags & Decimal128::kInvalid) != 0)
-      return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
-                                d.to_string()));
+      return cannot(
+          fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
+                      d.to_string()));
     return n;
   }
   return v.number_as_int64();
@@ -82,13 +93,17 @@ Result<std::int64_t> parse_whole(const ValueView& v, int base) {
 
 Result<Value> to_long(const ValueView& v, const Options& options) {
   switch (v.type()) {
-    case kBool: return Value::of(static_cast<std::int64_t>(v.as_bool()));
-    case kDate: return Value::of(v.as_date_ms());
+    case kBool:
+      return Value::of(static_cast<std::int64_t>(v.as_bool()));
+    case kDate:
+      return Value::of(v.as_date_ms());
     case kString: {
-      MULTIFORA_ASSIGN_R(const std::int64_t n, parse_whole(v, options.base == 0 ? 10 : options.base));
+      MULTIFORA_ASSIGN_R(const std::int64_t n,
+                         parse_whole(v, options.base == 0 ? 10 : options.base));
       return Value::of(n);
     }
-    default: break;
+    default:
+      break;
   }
   if (!v.is_number()) return unsupported(v, kInt64);
   MULTIFORA_ASSIGN_R(const std::int64_t n, whole_part(v));
@@ -103,14 +118,16 @@ Result<Value> to_int(const ValueView& v, const Options& options) {
   } else if (v.is_number()) {
     // A double is compared before its fraction is cut.
     if (v.type() == kDouble && (v.as_double() > 2147483647.0 || v.as_double() < -2147483648.0))
-      return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
-                                v.as_double()));
+      return cannot(
+          fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
+                      v.as_double()));
     MULTIFORA_ASSIGN_R(n, whole_part(v));
   } else {
     return unsupported(v, kInt32);
   }
   if (n < std::numeric_limits<std::int32_t>::min() || n > std::numeric_limits<std::int32_t>::max())
-    return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}", n));
+    return cannot(fmt::format(
+        "Conversion would overflow target type in $convert with no onError value: {}", n));
   return Value::of(static_cast<std::int32_t>(n));
 }
 
@@ -131,8 +148,10 @@ Result<double> parse_double(const ValueView& v) {
 
 Result<Value> to_double(const ValueView& v, const Options& options) {
   switch (v.type()) {
-    case kBool: return Value::of(v.as_bool() ? 1.0 : 0.0);
-    case kDate: return Value::of(static_cast<double>(v.as_date_ms()));
+    case kBool:
+      return Value::of(v.as_bool() ? 1.0 : 0.0);
+    case kDate:
+      return Value::of(static_cast<double>(v.as_date_ms()));
     case kString: {
       if (options.base != 0) {
         MULTIFORA_ASSIGN_R(const std::int64_t n, parse_whole(v, options.base));
@@ -145,11 +164,13 @@ Result<Value> to_double(const ValueView& v, const Options& options) {
       std::uint32_t flags = 0;
       const double d = v.as_decimal().to_double(&flags);
       if (v.as_decimal().is_finite() && std::isinf(d))
-        return cannot(fmt::format("Conversion would overflow target type in $convert with no onError value: {}",
-                                  v.as_decimal().to_string()));
+        return cannot(fmt::format(
+            "Conversion would overflow target type in $convert with no onError value: {}",
+            v.as_decimal().to_string()));
       return Value::of(d);
     }
-    default: break;
+    default:
+      break;
   }
   if (!v.is_number()) return unsupported(v, kDouble);
   return Value::of(v.number_as_double());
@@ -157,8 +178,10 @@ Result<Value> to_double(const ValueView& v, const Options& options) {
 
 Result<Value> to_decimal(const ValueView& v, const Options& options) {
   switch (v.type()) {
-    case kBool: return Value::of(Decimal128(std::int32_t{v.as_bool() ? 1 : 0}));
-    case kDate: return Value::of(Decimal128(v.as_date_ms()));
+    case kBool:
+      return Value::of(Decimal128(std::int32_t{v.as_bool() ? 1 : 0}));
+    case kDate:
+      return Value::of(Decimal128(v.as_date_ms()));
     case kString: {
       if (options.base != 0) {
         MULTIFORA_ASSIGN_R(const std::int64_t n, parse_whole(v, options.base));
@@ -167,10 +190,12 @@ Result<Value> to_decimal(const ValueView& v, const Options& options) {
       std::uint32_t flags = 0;
       const Result<Decimal128> d = Decimal128::parse(v.as_string(), &flags);
       if (!d) return bad_number(v, "no number");
-      if ((flags & (Decimal128::kOverflow | Decimal128::kUnderflow)) != 0) return bad_number(v, "Out of range");
+      if ((flags & (Decimal128::kOverflow | Decimal128::kUnderflow)) != 0)
+        return bad_number(v, "Out of range");
       return Value::of(*d);
     }
-    default: break;
+    default:
+      break;
   }
   if (!v.is_number()) return unsupported(v, kDecimal128);
   return Value::of(number_as_decimal(v));
@@ -196,7 +221,8 @@ Result<Value> to_date(const ValueView& v, const Options&) {
       MULTIFORA_ASSIGN_R(const std::int64_t ms, parse_date(v.as_string(), nullptr));
       return Value::date_ms(ms);
     }
-    default: return unsupported(v, kDate);
+    default:
+      return unsupported(v, kDate);
   }
 }
 
@@ -205,8 +231,10 @@ Result<Value> to_object_id(const ValueView& v, const Options&) {
   if (v.type() != kString) return unsupported(v, kObjectId);
   const std::optional<ObjectId> id = ObjectId::from_hex(v.as_string());
   if (!id)
-    return cannot(fmt::format("Failed to parse objectId '{}' in $convert with no onError value: Invalid "
-                              "string length for parsing to OID, expected 24", v.as_string()));
+    return cannot(
+        fmt::format("Failed to parse objectId '{}' in $convert with no onError value: Invalid "
+                    "string length for parsing to OID, expected 24",
+                    v.as_string()));
   return Value::of(*id);
 }
 
@@ -224,23 +252,31 @@ std::string number_in_base(std::int64_t n, int base) {
 
 Result<Value> to_text(const ValueView& v, const Options& options) {
   switch (v.type()) {
-    case kString: return Value(v).own();
-    case kBool: return Value::string(v.as_bool() ? "true" : "false");
-    case kObjectId: return Value::string(v.as_object_id().to_hex());
+    case kString:
+      return Value(v).own();
+    case kBool:
+      return Value::string(v.as_bool() ? "true" : "false");
+    case kObjectId:
+      return Value::string(v.as_object_id().to_hex());
     case kBinData: {
       MULTIFORA_ASSIGN_R(const std::string text, binary_to_text(v, options.format));
       return Value::string(text);
     }
     case kObject:
-    case kArray: return Value::string(to_extended_json(v));
+    case kArray:
+      return Value::string(to_extended_json(v));
     case kDate:
       if (v.as_date_ms() < -62'167'219'200'000 || v.as_date_ms() > 253'402'300'799'999)
         return cannot("a date out of the range of years 0 to 9999 has no text");
       break;
-    case kRegex: return Value::string(fmt::format("/{}/{}", v.regex_pattern(), v.regex_options()));
-    case kMinKey: return Value::string("MinKey");
-    case kMaxKey: return Value::string("MaxKey");
-    default: break;
+    case kRegex:
+      return Value::string(fmt::format("/{}/{}", v.regex_pattern(), v.regex_options()));
+    case kMinKey:
+      return Value::string("MinKey");
+    case kMaxKey:
+      return Value::string("MaxKey");
+    default:
+      break;
   }
   if (v.is_number() && options.base != 0) {
     std::int64_t n = 0;
@@ -280,32 +316,44 @@ Result<Value> to_structure(const ValueView& v, BsonType to) {
   const Result<OwnedDocument> d = from_extended_json(fmt::format("{{\"v\": {}}}", v.as_string()));
   if (!d) return cannot(fmt::format("Failed to parse JSON in $convert: {}", d.error().message()));
   const ValueView parsed = d->view()["v"];
-  if (parsed.type() != to || d->view().count() != 1) return cannot("Input doesn't match expected type");
+  if (parsed.type() != to || d->view().count() != 1)
+    return cannot("Input doesn't match expected type");
   return Value(parsed).own();
 }
 
 Result<Value> convert_to(const ValueView& v, BsonType to, const Options& options) {
   switch (to) {
-    case kDouble: return to_double(v, options);
-    case kString: return to_text(v, options);
-    case kObjectId: return to_object_id(v, options);
-    case kBool: return to_bool(v, options);
-    case kDate: return to_date(v, options);
-    case kInt32: return to_int(v, options);
-    case kInt64: return to_long(v, options);
-    case kDecimal128: return to_decimal(v, options);
-    case kBinData: return to_binary(v, options);
+    case kDouble:
+      return to_double(v, options);
+    case kString:
+      return to_text(v, options);
+    case kObjectId:
+      return to_object_id(v, options);
+    case kBool:
+      return to_bool(v, options);
+    case kDate:
+      return to_date(v, options);
+    case kInt32:
+      return to_int(v, options);
+    case kInt64:
+      return to_long(v, options);
+    case kDecimal128:
+      return to_decimal(v, options);
+    case kBinData:
+      return to_binary(v, options);
     case kObject:
-    case kArray: return to_structure(v, to);
-    default: return unsupported(v, to);
+    case kArray:
+      return to_structure(v, to);
+    default:
+      return unsupported(v, to);
   }
 }
 
 // ---------------------------------------------------------------- $convert
 
 enum { kInput, kTo, kOnError, kOnNull, kFormat, kBase, kByteOrder };
-constexpr Param kParams[] = {{"input", 9}, {"to", 9}, {"onError"}, {"onNull"}, {"format"}, {"base"},
-                             {"byteOrder"}};
+constexpr Param kParams[] = {{"input", 9}, {"to", 9}, {"onError"},  {"onNull"},
+                             {"format"},   {"base"},  {"byteOrder"}};
 constexpr NamedParams kNamed{kParams, 9, 9};
 
 Result<BsonType> target_type(const ValueView& v) {
@@ -317,13 +365,17 @@ Result<BsonType> target_type(const ValueView& v) {
   }
   std::int32_t code = 0;
   if (!v.is_number())
-    return fail(ErrorCode::kFailedToParse, fmt::format("$convert's 'to' argument must be a string or number, "
-                                                       "but is {}", type_text(v)));
+    return fail(ErrorCode::kFailedToParse,
+                fmt::format("$convert's 'to' argument must be a string or number, "
+                            "but is {}",
+                            type_text(v)));
   if (!exact_int32(v, &code))
     return fail(ErrorCode::kFailedToParse, "In $convert, numeric 'to' argument is not an integer");
   if (code == 0 || !is_valid_type(code))
-    return fail(ErrorCode::kFailedToParse, fmt::format("In $convert, numeric value for 'to' does not correspond "
-                                                       "to a BSON type: {}", code));
+    return fail(ErrorCode::kFailedToParse,
+                fmt::format("In $convert, numeric value for 'to' does not correspond "
+                            "to a BSON type: {}",
+                            code));
   return static_cast<BsonType>(static_cast<std::int8_t>(code));
 }
 
@@ -346,7 +398,8 @@ Result<Value> convert(const Node& node, EvalContext& context) {
   if (format.type() == kString) options.format = format.view().as_string();
   if (!base.nullish()) {
     std::int32_t b = 0;
-    if (!base.view().is_number() || !exact_int32(base.view(), &b) || (b != 2 && b != 8 && b != 10 && b != 16))
+    if (!base.view().is_number() || !exact_int32(base.view(), &b) ||
+        (b != 2 && b != 8 && b != 10 && b != 16))
       return fail_code(3501300, "In $convert, 'base' argument is not one of 2, 8, 10, 16");
     options.base = b;
   }
@@ -366,8 +419,12 @@ Result<Value> short_form(Args args, EvalContext&) {
   return convert_to(args[0].view(), To, options);
 }
 
-Result<Value> type(Args args, EvalContext&) { return Value::string(type_name(args[0].type())); }
-Result<Value> is_numeric(Args args, EvalContext&) { return Value::of(args[0].view().is_number()); }
+Result<Value> type(Args args, EvalContext&) {
+  return Value::string(type_name(args[0].type()));
+}
+Result<Value> is_numeric(Args args, EvalContext&) {
+  return Value::of(args[0].view().is_number());
+}
 
 constexpr OperatorRow row(std::string_view name, StrictFunction f) {
   return {.name = name, .min_args = 1, .max_args = 1, .strict = f};
@@ -384,16 +441,19 @@ constexpr OperatorRow kRows[] = {
     row("$toObjectId", short_form<kObjectId>),
     row("$toArray", short_form<kArray>),
     row("$toObject", short_form<kObject>),
-    row("$toUUID", [](Args args, EvalContext&) -> Result<Value> {
-      if (args[0].nullish()) return Value::null();
-      return convert_to(args[0].view(), kBinData, {.format = "uuid", .subtype = 4});
-    }),
+    row("$toUUID",
+        [](Args args, EvalContext&) -> Result<Value> {
+          if (args[0].nullish()) return Value::null();
+          return convert_to(args[0].view(), kBinData, {.format = "uuid", .subtype = 4});
+        }),
     row("$type", type),
     row("$isNumber", is_numeric),
 };
 
 }  // namespace
 
-std::span<const OperatorRow> conversion_operators() { return kRows; }
+std::span<const OperatorRow> conversion_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

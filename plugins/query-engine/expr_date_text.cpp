@@ -19,9 +19,10 @@ Result<Value> date_to_string(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value zone, node.eval(2, context));
   if (node.has(1) && !format.nullish()) {
     if (format.type() != kString)
-      return fail_code(18533, fmt::format("$dateToString requires that 'format' be a string, found: {} "
-                                          "with value {}", type_text(format.view()),
-                                          value_text(format.view())));
+      return fail_code(18533,
+                       fmt::format("$dateToString requires that 'format' be a string, found: {} "
+                                   "with value {}",
+                                   type_text(format.view()), value_text(format.view())));
     MULTIFORA_TRY_R(check_date_format(format.view().as_string(), false));
   }
   std::shared_ptr<const TimeZone> tz = TimeZone::utc();
@@ -38,14 +39,17 @@ Result<Value> date_to_string(const Node& node, EvalContext& context) {
   return Value::string(text);
 }
 
-constexpr Param kFromParams[] = {{"dateString", 40542}, {"format"}, {"timezone"}, {"onError"}, {"onNull"}};
+constexpr Param kFromParams[] = {
+    {"dateString", 40542}, {"format"}, {"timezone"}, {"onError"}, {"onNull"}};
 constexpr NamedParams kFromNamed{kFromParams, 40540, 40541};
 
 Result<std::int64_t> parse(const ValueView& text, const Value& format, const TimeZone* zone) {
   if (text.type() != kString)
-    return fail(ErrorCode::kConversionFailure,
-                fmt::format("$dateFromString requires that 'dateString' be a string, found: {} with value "
-                            "{}", type_text(text), value_text(text)));
+    return fail(
+        ErrorCode::kConversionFailure,
+        fmt::format("$dateFromString requires that 'dateString' be a string, found: {} with value "
+                    "{}",
+                    type_text(text), value_text(text)));
   if (format.missing()) return parse_date(text.as_string(), zone);
   return parse_date_by_format(text.as_string(), format.view().as_string(), zone);
 }
@@ -56,9 +60,10 @@ Result<Value> date_from_string(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value zone, node.eval(2, context));
   if (node.has(1) && !format.nullish()) {
     if (format.type() != kString)
-      return fail_code(40684, fmt::format("$dateFromString requires that 'format' be a string, found: {} "
-                                          "with value {}", type_text(format.view()),
-                                          value_text(format.view())));
+      return fail_code(40684,
+                       fmt::format("$dateFromString requires that 'format' be a string, found: {} "
+                                   "with value {}",
+                                   type_text(format.view()), value_text(format.view())));
     MULTIFORA_TRY_R(check_date_format(format.view().as_string(), true));
   }
   std::shared_ptr<const TimeZone> tz;
@@ -69,7 +74,8 @@ Result<Value> date_from_string(const Node& node, EvalContext& context) {
   if ((node.has(1) && format.nullish()) || (node.has(2) && zone.nullish())) return Value::null();
   Result<std::int64_t> ms = parse(text.view(), format, tz.get());
   if (ms) return Value::date_ms(*ms);
-  if (ms.error().code() == ErrorCode::kConversionFailure && node.has(3)) return node.eval(3, context);
+  if (ms.error().code() == ErrorCode::kConversionFailure && node.has(3))
+    return node.eval(3, context);
   return fail(std::move(ms).error());
 }
 
@@ -80,6 +86,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> date_text_operators() { return kRows; }
+std::span<const OperatorRow> date_text_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -15,7 +15,8 @@ constexpr Param kParams[] = {{"input", 31022}, {"regex", 31023}, {"options"}};
 constexpr NamedParams kNamed{kParams, 51103, 31024};
 
 // The last pattern that this thread compiled: as a rule one $regexMatch runs many times.
-Result<std::shared_ptr<const Regex>> compile_cached(std::string_view pattern, std::string_view options) {
+Result<std::shared_ptr<const Regex>> compile_cached(std::string_view pattern,
+                                                    std::string_view options) {
   thread_local std::shared_ptr<const Regex> last;
   if (last && last->pattern() == pattern && last->options() == options) return last;
   MULTIFORA_ASSIGN_R(last, Regex::compile(pattern, options));
@@ -36,33 +37,37 @@ Result<Prepared> prepare(const Node& node, EvalContext& context) {
   if (!input.nullish() && input.type() != kString)
     return fail_code(51104, fmt::format("{} needs 'input' to be of type string", node.name()));
   if (!pattern.nullish() && pattern.type() != kString && pattern.type() != kRegex)
-    return fail_code(51105, fmt::format("{} needs 'regex' to be of type string or regex", node.name()));
+    return fail_code(51105,
+                     fmt::format("{} needs 'regex' to be of type string or regex", node.name()));
   if (!options.nullish() && options.type() != kString)
     return fail_code(51106, fmt::format("{} needs 'options' to be of type string", node.name()));
   std::string_view flags = options.nullish() ? std::string_view() : options.view().as_string();
   if (pattern.type() == kRegex && !pattern.view().regex_options().empty()) {
     if (node.has(2) && !options.nullish())
       return fail_code(51107, fmt::format("{}: found regex option(s) specified in both 'regex' and "
-                                          "'option' fields", node.name()));
+                                          "'option' fields",
+                                          node.name()));
     flags = pattern.view().regex_options();
   }
   if (input.nullish() || pattern.nullish()) {
     out.null = true;
     return out;
   }
-  const std::string_view text = pattern.type() == kRegex ? pattern.view().regex_pattern()
-                                                         : pattern.view().as_string();
+  const std::string_view text =
+      pattern.type() == kRegex ? pattern.view().regex_pattern() : pattern.view().as_string();
   if (text.find('\0') != std::string_view::npos)
-    return fail_code(51109, fmt::format("{}: regular expression cannot contain an embedded null byte",
-                                        node.name()));
+    return fail_code(
+        51109,
+        fmt::format("{}: regular expression cannot contain an embedded null byte", node.name()));
   if (flags.find('\0') != std::string_view::npos)
     return fail_code(51110, fmt::format("{}: regular expression options cannot contain an embedded "
-                                        "null byte", node.name()));
+                                        "null byte",
+                                        node.name()));
   Result<std::shared_ptr<const Regex>> compiled = compile_cached(text, flags);
   if (!compiled) {
     if (compiled.error().code() == location_code(51091))
-      return fail_code(51111, fmt::format("Invalid Regex in {}: {}", node.name(),
-                                          compiled.error().message()));
+      return fail_code(
+          51111, fmt::format("Invalid Regex in {}: {}", node.name(), compiled.error().message()));
     return fail(std::move(compiled).error());
   }
   out.regex = std::move(*compiled);
@@ -121,8 +126,9 @@ Result<Value> regex_find_all(const Node& node, EvalContext& context) {
     append_match(match, text, index_cp, groups);
     match.close();
     if (out.size_bytes() > limits::kExpressionValueSizeMax)
-      return fail_code(51151, fmt::format("{}: the size of buffer to store output exceeded the 64MB limit",
-                                          node.name()));
+      return fail_code(51151,
+                       fmt::format("{}: the size of buffer to store output exceeded the 64MB limit",
+                                   node.name()));
     from = groups[0].end;
     if (groups[0].end == groups[0].begin) {  // step over a character so as not to find it again
       if (from >= text.size()) break;
@@ -140,6 +146,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> regex_operators() { return kRows; }
+std::span<const OperatorRow> regex_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

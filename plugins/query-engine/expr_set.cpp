@@ -52,9 +52,11 @@ Result<Value> set_intersection(Args args, EvalContext& context) {
 Result<Value> set_difference(Args args, EvalContext& context) {
   if (args[0].nullish() || args[1].nullish()) return Value::null();
   if (args[0].type() != kArray)
-    return not_array(17048, "both operands of $setDifference must be arrays. First argument", args[0].view());
+    return not_array(17048, "both operands of $setDifference must be arrays. First argument",
+                     args[0].view());
   if (args[1].type() != kArray)
-    return not_array(17049, "both operands of $setDifference must be arrays. Second argument", args[1].view());
+    return not_array(17049, "both operands of $setDifference must be arrays. Second argument",
+                     args[1].view());
   ValueSet seen(context.collator);
   for (const Element& e : args[1].view().as_document()) seen.insert(e.value());
   ArrayBuilder out;
@@ -97,9 +99,11 @@ Result<ExpressionPtr> parse_set_equals(const OperatorRow& row, const ValueView& 
 
 Result<Value> set_is_subset(Args args, EvalContext& context) {
   if (args[0].type() != kArray)
-    return not_array(17046, "both operands of $setIsSubset must be arrays. First argument", args[0].view());
+    return not_array(17046, "both operands of $setIsSubset must be arrays. First argument",
+                     args[0].view());
   if (args[1].type() != kArray)
-    return not_array(17042, "both operands of $setIsSubset must be arrays. Second argument", args[1].view());
+    return not_array(17042, "both operands of $setIsSubset must be arrays. Second argument",
+                     args[1].view());
   return Value::of(contains_all(set_of(args[1].view(), context.collator), args[0].view()));
 }
 
@@ -122,15 +126,25 @@ Result<Value> any_element_true(Args args, EvalContext&) {
 constexpr OperatorRow kRows[] = {
     {.name = "$allElementsTrue", .min_args = 1, .max_args = 1, .strict = all_elements_true},
     {.name = "$anyElementTrue", .min_args = 1, .max_args = 1, .strict = any_element_true},
-    {.name = "$setDifference", .min_args = 2, .max_args = 2, .strict = set_difference, .flags = kNoFold},
+    {.name = "$setDifference",
+     .min_args = 2,
+     .max_args = 2,
+     .strict = set_difference,
+     .flags = kNoFold},
     {.name = "$setEquals", .strict = set_equals, .parse = parse_set_equals, .flags = kNoFold},
     {.name = "$setIntersection", .strict = set_intersection, .flags = kNoFold},
-    {.name = "$setIsSubset", .min_args = 2, .max_args = 2, .strict = set_is_subset, .flags = kNoFold},
+    {.name = "$setIsSubset",
+     .min_args = 2,
+     .max_args = 2,
+     .strict = set_is_subset,
+     .flags = kNoFold},
     {.name = "$setUnion", .strict = set_union, .flags = kNoFold},
 };
 
 }  // namespace
 
-std::span<const OperatorRow> set_operators() { return kRows; }
+std::span<const OperatorRow> set_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -17,7 +17,8 @@ using enum BsonType;
 
 Result<std::string> text_of(const ValueView& v) {
   std::optional<std::string> text = coerce_to_text(v);
-  if (!text) return fail_code(16007, fmt::format("can't convert from BSON type {} to String", type_text(v)));
+  if (!text)
+    return fail_code(16007, fmt::format("can't convert from BSON type {} to String", type_text(v)));
   return std::move(*text);
 }
 
@@ -26,7 +27,8 @@ Result<Value> concat(Args args, EvalContext&) {
   for (const Value& v : args) {
     if (v.nullish()) return Value::null();
     if (v.type() != kString)
-      return fail_code(16702, fmt::format("$concat only supports strings, not {}", type_text(v.view())));
+      return fail_code(16702,
+                       fmt::format("$concat only supports strings, not {}", type_text(v.view())));
     if (out.size() + v.view().size_bytes() > limits::kExpressionValueSizeMax)
       return fail(ErrorCode::kBSONObjectTooLarge, "the result of $concat is too large");
     out += v.view().as_string();
@@ -56,25 +58,31 @@ Result<Value> substr_bytes(Args args, EvalContext&) {
   const ValueView from_view = args[1].view();
   const ValueView length_view = args[2].view();
   if (!from_view.is_number())
-    return fail_code(16034, fmt::format("$substrBytes: starting index must be a numeric type (is BSON "
-                                        "type {})", type_text(from_view)));
+    return fail_code(16034,
+                     fmt::format("$substrBytes: starting index must be a numeric type (is BSON "
+                                 "type {})",
+                                 type_text(from_view)));
   if (!length_view.is_number())
-    return fail_code(16035, fmt::format("$substrBytes: length must be a numeric type (is BSON type {})",
-                                        type_text(length_view)));
+    return fail_code(16035,
+                     fmt::format("$substrBytes: length must be a numeric type (is BSON type {})",
+                                 type_text(length_view)));
   const std::int64_t from = from_view.number_as_int64();
   const std::int64_t length = length_view.number_as_int64();
   if (from < 0)
-    return fail_code(50752, fmt::format("$substrBytes: starting index must be non-negative (got: {})", from));
+    return fail_code(
+        50752, fmt::format("$substrBytes: starting index must be non-negative (got: {})", from));
   const auto size = static_cast<std::int64_t>(text.size());
   if (from >= size) {
     return Value::string("");
   }
   const std::int64_t to = length < 0 || length > size - from ? size : from + length;
   if (is_utf8_continuation(text[static_cast<std::size_t>(from)]))
-    return fail_code(28656, "$substrBytes:  Invalid range, starting index is a UTF-8 continuation byte.");
+    return fail_code(28656,
+                     "$substrBytes:  Invalid range, starting index is a UTF-8 continuation byte.");
   if (to < size && is_utf8_continuation(text[static_cast<std::size_t>(to)]))
-    return fail_code(28657, "$substrBytes:  Invalid range, ending index is in the middle of a UTF-8 "
-                            "character.");
+    return fail_code(28657,
+                     "$substrBytes:  Invalid range, ending index is in the middle of a UTF-8 "
+                     "character.");
   return Value::string(std::string_view(text).substr(static_cast<std::size_t>(from),
                                                      static_cast<std::size_t>(to - from)));
 }
@@ -82,11 +90,13 @@ Result<Value> substr_bytes(Args args, EvalContext&) {
 Result<std::int32_t> cp_argument(std::string_view which, const ValueView& v, int type_code) {
   std::int32_t i = 0;
   if (!v.is_number())
-    return fail_code(type_code, fmt::format("$substrCP: {} must be a numeric type (is BSON type {})",
-                                            which, type_text(v)));
+    return fail_code(
+        type_code,
+        fmt::format("$substrCP: {} must be a numeric type (is BSON type {})", which, type_text(v)));
   if (!exact_int32(v, &i))
     return fail_code(type_code + 1, fmt::format("$substrCP: {} cannot be represented as a 32-bit "
-                                                "integral value: {}", which, value_text(v)));
+                                                "integral value: {}",
+                                                which, value_text(v)));
   return i;
 }
 
@@ -95,7 +105,8 @@ Result<Value> substr_cp(Args args, EvalContext&) {
   MULTIFORA_ASSIGN_R(const std::int32_t from, cp_argument("starting index", args[1].view(), 34450));
   MULTIFORA_ASSIGN_R(const std::int32_t length, cp_argument("length", args[2].view(), 34452));
   if (length < 0) return fail_code(34454, "$substrCP: length must be a nonnegative integer.");
-  if (from < 0) return fail_code(34455, "$substrCP: the starting index must be nonnegative integer.");
+  if (from < 0)
+    return fail_code(34455, "$substrCP: the starting index must be nonnegative integer.");
   const std::string_view rest =
       std::string_view(text).substr(code_point_offset(text, static_cast<std::size_t>(from)));
   return Value::string(rest.substr(0, code_point_offset(rest, static_cast<std::size_t>(length))));
@@ -116,13 +127,17 @@ Result<Value> str_len_cp(Args args, EvalContext&) {
 
 // ---------------------------------------------------------------- $indexOfBytes, $indexOfCP
 
-Result<std::int32_t> index_argument(std::string_view op, std::string_view which, const ValueView& v) {
+Result<std::int32_t> index_argument(std::string_view op, std::string_view which,
+                                    const ValueView& v) {
   std::int32_t i = 0;
   if (!v.is_number() || !exact_int32(v, &i))
-    return fail_code(40096, fmt::format("{} requires an integral {} index, found a value of type: {}, "
-                                        "with value: {}", op, which, type_text(v), value_text(v)));
+    return fail_code(40096,
+                     fmt::format("{} requires an integral {} index, found a value of type: {}, "
+                                 "with value: {}",
+                                 op, which, type_text(v), value_text(v)));
   if (i < 0)
-    return fail_code(40097, fmt::format("{} requires a nonnegative {} index, found: {}", op, which, i));
+    return fail_code(40097,
+                     fmt::format("{} requires a nonnegative {} index, found: {}", op, which, i));
   return i;
 }
 
@@ -145,11 +160,13 @@ Result<SearchRange> search_range(std::string_view op, Args args) {
 
 Status check_search(std::string_view op, Args args, int code) {
   if (args[0].type() != kString)
-    return {location_code(code), fmt::format("{} requires a string as the first argument, found: {}", op,
-                                             type_text(args[0].view()))};
+    return {location_code(code),
+            fmt::format("{} requires a string as the first argument, found: {}", op,
+                        type_text(args[0].view()))};
   if (args[1].type() != kString)
-    return {location_code(code + 1), fmt::format("{} requires a string as the second argument, found: {}",
-                                                 op, type_text(args[1].view()))};
+    return {location_code(code + 1),
+            fmt::format("{} requires a string as the second argument, found: {}", op,
+                        type_text(args[1].view()))};
   return {};
 }
 
@@ -185,11 +202,15 @@ Result<Value> index_of_cp(Args args, EvalContext&) {
 Result<Value> split(Args args, EvalContext&) {
   if (args[0].nullish() || args[1].nullish()) return Value::null();
   if (args[0].type() != kString)
-    return fail_code(40085, fmt::format("$split requires an expression that evaluates to a string as a "
-                                        "first argument, found: {}", type_text(args[0].view())));
+    return fail_code(40085,
+                     fmt::format("$split requires an expression that evaluates to a string as a "
+                                 "first argument, found: {}",
+                                 type_text(args[0].view())));
   if (args[1].type() != kString)
-    return fail_code(40086, fmt::format("$split requires an expression that evaluates to a string as a "
-                                        "second argument, found: {}", type_text(args[1].view())));
+    return fail_code(40086,
+                     fmt::format("$split requires an expression that evaluates to a string as a "
+                                 "second argument, found: {}",
+                                 type_text(args[1].view())));
   const std::string_view text = args[0].view().as_string();
   const std::string_view separator = args[1].view().as_string();
   if (separator.empty()) return fail_code(40087, "$split requires a non-empty separator");
@@ -208,9 +229,26 @@ Result<Value> split(Args args, EvalContext&) {
 
 constexpr Param kTrimParams[] = {{"input", 50695}, {"chars"}};
 constexpr NamedParams kTrimNamed{kTrimParams, 50696, 50694};
-constexpr std::string_view kWhitespace[] = {
-    std::string_view("\0", 1), " ", "\t", "\n", "\v", "\f", "\r", "\u00A0", "\u1680", "\u2000",
-    "\u2001", "\u2002", "\u2003", "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009", "\u200A"};
+constexpr std::string_view kWhitespace[] = {std::string_view("\0", 1),
+                                            " ",
+                                            "\t",
+                                            "\n",
+                                            "\v",
+                                            "\f",
+                                            "\r",
+                                            "\u00A0",
+                                            "\u1680",
+                                            "\u2000",
+                                            "\u2001",
+                                            "\u2002",
+                                            "\u2003",
+                                            "\u2004",
+                                            "\u2005",
+                                            "\u2006",
+                                            "\u2007",
+                                            "\u2008",
+                                            "\u2009",
+                                            "\u200A"};
 
 std::vector<std::string_view> characters(std::string_view text) {
   std::vector<std::string_view> out;
@@ -227,16 +265,18 @@ Result<Value> trim_sides(const Node& node, EvalContext& context, bool left, bool
   MULTIFORA_ASSIGN_R(const Value chars, node.eval(1, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kString)
-    return fail_code(50699, fmt::format("{} requires its input to be a string, got {} (of type {}) "
-                                        "instead.", node.name(), value_text(input.view()),
-                                        type_text(input.view())));
+    return fail_code(50699,
+                     fmt::format("{} requires its input to be a string, got {} (of type {}) "
+                                 "instead.",
+                                 node.name(), value_text(input.view()), type_text(input.view())));
   std::vector<std::string_view> set(std::begin(kWhitespace), std::end(kWhitespace));
   if (node.has(1)) {
     if (chars.nullish()) return Value::null();
     if (chars.type() != kString)
-      return fail_code(50700, fmt::format("{} requires 'chars' to be a string, got {} (of type {}) "
-                                          "instead.", node.name(), value_text(chars.view()),
-                                          type_text(chars.view())));
+      return fail_code(50700,
+                       fmt::format("{} requires 'chars' to be a string, got {} (of type {}) "
+                                   "instead.",
+                                   node.name(), value_text(chars.view()), type_text(chars.view())));
     set = characters(chars.view().as_string());
   }
   std::string_view text = input.view().as_string();
@@ -254,9 +294,15 @@ Result<Value> trim_sides(const Node& node, EvalContext& context, bool left, bool
   }
   return Value::string(text);
 }
-Result<Value> trim(const Node& n, EvalContext& c) { return trim_sides(n, c, true, true); }
-Result<Value> ltrim(const Node& n, EvalContext& c) { return trim_sides(n, c, true, false); }
-Result<Value> rtrim(const Node& n, EvalContext& c) { return trim_sides(n, c, false, true); }
+Result<Value> trim(const Node& n, EvalContext& c) {
+  return trim_sides(n, c, true, true);
+}
+Result<Value> ltrim(const Node& n, EvalContext& c) {
+  return trim_sides(n, c, true, false);
+}
+Result<Value> rtrim(const Node& n, EvalContext& c) {
+  return trim_sides(n, c, false, true);
+}
 
 constexpr Param kReplaceParams[] = {{"input", 51749}, {"find", 51748}, {"replacement", 51747}};
 constexpr NamedParams kReplaceNamed{kReplaceParams, 51751, 51750};
@@ -269,8 +315,8 @@ Result<Value> replace(std::string_view op, Args args, bool all) {
       null = true;
     } else if (args[i].type() != kString) {
       return fail_code(51746 - static_cast<int>(i),
-                       fmt::format("{} requires that '{}' be a string, found: {}", op, kReplaceNames[i],
-                                   value_text(args[i].view())));
+                       fmt::format("{} requires that '{}' be a string, found: {}", op,
+                                   kReplaceNames[i], value_text(args[i].view())));
     }
   }
   if (null) return Value::null();
@@ -296,8 +342,12 @@ Result<Value> replace(std::string_view op, Args args, bool all) {
   out += text.substr(from);
   return Value::string(out);
 }
-Result<Value> replace_one(Args args, EvalContext&) { return replace("$replaceOne", args, false); }
-Result<Value> replace_all(Args args, EvalContext&) { return replace("$replaceAll", args, true); }
+Result<Value> replace_one(Args args, EvalContext&) {
+  return replace("$replaceOne", args, false);
+}
+Result<Value> replace_all(Args args, EvalContext&) {
+  return replace("$replaceAll", args, true);
+}
 
 constexpr OperatorRow kRows[] = {
     {.name = "$concat", .strict = concat},
@@ -321,6 +371,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> string_operators() { return kRows; }
+std::span<const OperatorRow> string_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

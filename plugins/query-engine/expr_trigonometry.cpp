@@ -51,7 +51,8 @@ Result<Value> apply(const Function& f, const Value& arg) {
   const ValueView a = arg.view();
   if (a.is_nullish()) return Value::null();
   if (!a.is_number())
-    return fail_code(28765, fmt::format("{} only supports numeric types, not {}", f.name, type_text(a)));
+    return fail_code(28765,
+                     fmt::format("{} only supports numeric types, not {}", f.name, type_text(a)));
   if (number_is_nan(a)) return arg;
   if (!in_range(f, a))
     return fail_code(50989, fmt::format("cannot apply {} to {}, value must be in {}{},{}{}", f.name,
@@ -86,7 +87,8 @@ Result<Value> scaled(std::string_view name, const Value& arg, std::string_view f
   const ValueView a = arg.view();
   if (a.is_nullish()) return Value::null();
   if (!a.is_number())
-    return fail_code(28765, fmt::format("{} only supports numeric types, not {}", name, type_text(a)));
+    return fail_code(28765,
+                     fmt::format("{} only supports numeric types, not {}", name, type_text(a)));
   const Decimal128 f = *Decimal128::parse(factor);
   if (a.type() == BsonType::kDecimal128) return Value::of(a.as_decimal().multiply(f));
   return Value::of(a.number_as_double() * f.to_double());
@@ -104,8 +106,18 @@ constexpr OperatorRow row() {
 }
 
 constexpr OperatorRow kRows[] = {
-    row<0>(), row<1>(), row<2>(), row<3>(), row<4>(), row<5>(), row<6>(), row<7>(), row<8>(),
-    row<9>(), row<10>(), row<11>(),
+    row<0>(),
+    row<1>(),
+    row<2>(),
+    row<3>(),
+    row<4>(),
+    row<5>(),
+    row<6>(),
+    row<7>(),
+    row<8>(),
+    row<9>(),
+    row<10>(),
+    row<11>(),
     {.name = "$atan2", .min_args = 2, .max_args = 2, .strict = atan2},
     {.name = "$degreesToRadians", .min_args = 1, .max_args = 1, .strict = degrees_to_radians},
     {.name = "$radiansToDegrees", .min_args = 1, .max_args = 1, .strict = radians_to_degrees},
@@ -113,6 +125,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> trigonometry_operators() { return kRows; }
+std::span<const OperatorRow> trigonometry_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

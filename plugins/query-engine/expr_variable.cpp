@@ -37,7 +37,8 @@ ExpressionPtr make_node(const OperatorRow& row, std::vector<ExpressionPtr> args,
 constexpr Param kLetParams[] = {{"vars", 16876}, {"in", 16877}};
 constexpr NamedParams kLetNamed{kLetParams, 16874, 16875};
 
-Result<ExpressionPtr> parse_let(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_let(const OperatorRow& row, const ValueView& spec,
+                                VariableScope& scope) {
   MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, kLetNamed, spec));
   if (values[0].type() != kObject)
     return fail_code(10065, fmt::format("invalid parameter: expected an object (vars), found {}",
@@ -74,7 +75,8 @@ Result<int> define_named(VariableScope& scope, const ValueView& name, std::strin
                          std::string_view op) {
   if (name.missing()) return scope.define(otherwise);
   if (name.type() != kString)
-    return fail(ErrorCode::kFailedToParse, fmt::format("{}: a variable's name must be a string", op));
+    return fail(ErrorCode::kFailedToParse,
+                fmt::format("{}: a variable's name must be a string", op));
   return scope.define(name.as_string());
 }
 
@@ -92,7 +94,8 @@ constexpr Param kMapParams[] = {{"input", 16880}, {"as"}, {"arrayIndexAs"}, {"in
 constexpr NamedParams kMapNamed{kMapParams, 16878, 16879};
 
 // Arguments: input, in. Slots: element, index (-1: none).
-Result<ExpressionPtr> parse_map(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_map(const OperatorRow& row, const ValueView& spec,
+                                VariableScope& scope) {
   MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, kMapNamed, spec));
   std::vector<ExpressionPtr> args(2);
   MULTIFORA_ASSIGN_R(args[0], parse_expression(values[0], scope));
@@ -110,7 +113,8 @@ Result<Value> map(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kArray)
-    return fail_code(16883, fmt::format("input to $map must be an array not {}", type_text(input.view())));
+    return fail_code(16883,
+                     fmt::format("input to $map must be an array not {}", type_text(input.view())));
   ArrayBuilder out;
   std::size_t i = 0;
   for (const Element& e : input.view().as_document()) {
@@ -123,11 +127,13 @@ Result<Value> map(const Node& node, EvalContext& context) {
   return Value::array(std::move(out).finish());
 }
 
-constexpr Param kFilterParams[] = {{"input", 28648}, {"as"}, {"arrayIndexAs"}, {"cond", 28650}, {"limit"}};
+constexpr Param kFilterParams[] = {
+    {"input", 28648}, {"as"}, {"arrayIndexAs"}, {"cond", 28650}, {"limit"}};
 constexpr NamedParams kFilterNamed{kFilterParams, 28646, 28647};
 
 // Arguments: input, cond, limit. Slots: element, index (-1: none).
-Result<ExpressionPtr> parse_filter(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_filter(const OperatorRow& row, const ValueView& spec,
+                                   VariableScope& scope) {
   MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, kFilterNamed, spec));
   std::vector<ExpressionPtr> args(3);
   MULTIFORA_ASSIGN_R(args[0], parse_expression(values[0], scope));
@@ -151,7 +157,8 @@ Result<std::int32_t> filter_limit(const Node& node, EvalContext& context) {
   std::int32_t n = 0;
   if (!limit.view().is_number() || !exact_int32(limit.view(), &n))
     return fail_code(327391, fmt::format("$filter: limit must be represented as a 32-bit integral "
-                                         "value: {}", value_text(limit.view())));
+                                         "value: {}",
+                                         value_text(limit.view())));
   if (n < 1) return fail_code(327392, fmt::format("$filter: limit must be greater than 0: {}", n));
   return n;
 }
@@ -160,8 +167,8 @@ Result<Value> filter(const Node& node, EvalContext& context) {
   MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kArray)
-    return fail_code(28651, fmt::format("input to $filter must be an array not {}",
-                                        type_text(input.view())));
+    return fail_code(
+        28651, fmt::format("input to $filter must be an array not {}", type_text(input.view())));
   MULTIFORA_ASSIGN_R(std::int32_t left, filter_limit(node, context));
   ArrayBuilder out;
   std::size_t i = 0;
@@ -178,12 +185,13 @@ Result<Value> filter(const Node& node, EvalContext& context) {
   return Value::array(std::move(out).finish());
 }
 
-constexpr Param kReduceParams[] = {{"input", 40077}, {"initialValue", 40078}, {"in", 40079},
-                                   {"as"}, {"valueAs"}, {"arrayIndexAs"}};
+constexpr Param kReduceParams[] = {{"input", 40077}, {"initialValue", 40078}, {"in", 40079}, {"as"},
+                                   {"valueAs"},      {"arrayIndexAs"}};
 constexpr NamedParams kReduceNamed{kReduceParams, 40075, 40076};
 
 // Arguments: input, initialValue, in. Slots: this, value, index (-1: none).
-Result<ExpressionPtr> parse_reduce(const OperatorRow& row, const ValueView& spec, VariableScope& scope) {
+Result<ExpressionPtr> parse_reduce(const OperatorRow& row, const ValueView& spec,
+                                   VariableScope& scope) {
   MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, kReduceNamed, spec));
   std::vector<ExpressionPtr> args(3);
   MULTIFORA_ASSIGN_R(args[0], parse_expression(values[0], scope));
@@ -227,6 +235,8 @@ constexpr OperatorRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperatorRow> variable_operators() { return kRows; }
+std::span<const OperatorRow> variable_operators() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -39,20 +39,24 @@ Result<int> VariableScope::define(std::string_view name) {
   const auto is_high = [](char c) { return (static_cast<unsigned char>(c) & 0x80) != 0; };
   if (name != "CURRENT") {
     if (!is_lower(name[0]) && !is_high(name[0]))
-      return fail(ErrorCode::kFailedToParse,
-                  fmt::format("'{}' starts with an invalid character for a user variable name", name));
+      return fail(
+          ErrorCode::kFailedToParse,
+          fmt::format("'{}' starts with an invalid character for a user variable name", name));
     for (const char c : name) {
-      const bool ok = is_lower(c) || is_high(c) || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_';
+      const bool ok =
+          is_lower(c) || is_high(c) || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
       if (!ok)
-        return fail(ErrorCode::kFailedToParse,
-                    fmt::format("'{}' contains an invalid character for a variable name: '{}'", name, c));
+        return fail(
+            ErrorCode::kFailedToParse,
+            fmt::format("'{}' contains an invalid character for a variable name: '{}'", name, c));
     }
   }
   return define_system(name);
 }
 
-void VariableScope::release(std::size_t mark) { names_.resize(mark); }
+void VariableScope::release(std::size_t mark) {
+  names_.resize(mark);
+}
 
 // ---------------------------------------------------------------- field paths
 
@@ -62,7 +66,8 @@ Status check_field_name(std::string_view name) {
   if (name[0] == '$' && name != "$id" && name != "$ref" && name != "$db")
     return {location_code(16410),
             fmt::format("FieldPath field names may not start with '$'. Consider using $getField or "
-                        "$setField. Given: {}", name)};
+                        "$setField. Given: {}",
+                        name)};
   if (name.find('\0') != std::string_view::npos)
     return {location_code(16411), "FieldPath field names may not contain '\\0'."};
   if (name.find('.') != std::string_view::npos)
@@ -71,7 +76,8 @@ Status check_field_name(std::string_view name) {
 }
 
 Status check_field_path(std::string_view dotted) {
-  if (dotted.empty()) return {location_code(40352), "FieldPath cannot be constructed with empty string"};
+  if (dotted.empty())
+    return {location_code(40352), "FieldPath cannot be constructed with empty string"};
   if (dotted.back() == '.') return {location_code(40353), "FieldPath must not end with a '.'."};
   std::size_t depth = 0;
   for (std::size_t from = 0; from <= dotted.size(); ++depth) {
@@ -141,7 +147,8 @@ class ConstantExpression final : public Expression {
 // "$a.b" of the root document.
 class FieldPathExpression final : public Expression {
  public:
-  explicit FieldPathExpression(std::string_view dotted) : dotted_(dotted), parts_(split_path(dotted)) {}
+  explicit FieldPathExpression(std::string_view dotted)
+      : dotted_(dotted), parts_(split_path(dotted)) {}
   Result<Value> evaluate(EvalContext& context) const override {
     return walk(as_value(context.root), parts_);
   }
@@ -161,7 +168,9 @@ class FieldPathExpression final : public Expression {
 
 class RootExpression final : public Expression {
  public:
-  Result<Value> evaluate(EvalContext& context) const override { return Value(as_value(context.root)); }
+  Result<Value> evaluate(EvalContext& context) const override {
+    return Value(as_value(context.root));
+  }
   bool add_dependencies(std::vector<std::string>&) const override { return false; }
   void append_to(DocumentBuilder& out, std::string_view name) const override {
     out.append(name, "$$ROOT");
@@ -189,11 +198,16 @@ class VariableExpression final : public Expression {
  private:
   Result<Value> variable(EvalContext& context) const {
     switch (slot_) {
-      case VariableScope::kRemove: return Value();
-      case VariableScope::kNow: return Value::date_ms(context.now_ms);
-      case VariableScope::kClusterTime: return Value::timestamp(context.cluster_time);
-      case VariableScope::kUserRoles: return Value::empty_array();
-      default: break;
+      case VariableScope::kRemove:
+        return Value();
+      case VariableScope::kNow:
+        return Value::date_ms(context.now_ms);
+      case VariableScope::kClusterTime:
+        return Value::timestamp(context.cluster_time);
+      case VariableScope::kUserRoles:
+        return Value::empty_array();
+      default:
+        break;
     }
     const auto slot = static_cast<std::size_t>(slot_);
     return slot < context.variables.size() ? context.variables[slot] : Value();
@@ -318,11 +332,14 @@ Result<ExpressionPtr> parse_object(DocumentView object, VariableScope& scope) {
   const std::string_view first = object.first().name();
   if (!object.empty() && !first.empty() && first[0] == '$') {
     if (object.count() != 1)
-      return fail_code(15983, fmt::format("An object representing an expression must have exactly one "
-                                          "field: {}", value_text(as_value(object))));
+      return fail_code(15983,
+                       fmt::format("An object representing an expression must have exactly one "
+                                   "field: {}",
+                                   value_text(as_value(object))));
     const OperatorRow* row = find_operator(first);
     if (row == nullptr)
-      return fail(ErrorCode::kInvalidPipelineOperator, fmt::format("Unrecognized expression '{}'", first));
+      return fail(ErrorCode::kInvalidPipelineOperator,
+                  fmt::format("Unrecognized expression '{}'", first));
     return parse_operator(*row, object.first().value(), scope);
   }
   std::vector<std::pair<std::string, ExpressionPtr>> fields;
@@ -357,9 +374,12 @@ Result<ExpressionPtr> parse_expression(const ValueView& spec, VariableScope& sco
       if (!spec.as_string().empty() && spec.as_string()[0] == '$')
         return parse_path(spec.as_string(), scope);
       break;
-    case BsonType::kArray: return parse_array(spec.as_document(), scope);
-    case BsonType::kObject: return parse_object(spec.as_document(), scope);
-    default: break;
+    case BsonType::kArray:
+      return parse_array(spec.as_document(), scope);
+    case BsonType::kObject:
+      return parse_object(spec.as_document(), scope);
+    default:
+      break;
   }
   return make_constant(Value(spec).own());
 }
@@ -372,7 +392,8 @@ Status bind_let(DocumentView let, VariableScope& scope, EvalContext& context) {
       return {location_code(4890500),
               fmt::format("Command let Expression tried to access a field, but this is not allowed "
                           "because command let expressions run before the query examines any "
-                          "documents: {}", e.name())};
+                          "documents: {}",
+                          e.name())};
     MULTIFORA_ASSIGN(const Value value, expression->evaluate(context));
     MULTIFORA_ASSIGN(const int slot, scope.define(e.name()));
     context.set_variable(slot, value.own());

@@ -40,7 +40,8 @@ int code(const std::string& expression, const std::string& document = "{}") {
 }  // namespace
 
 TEST_CASE("integers at their limits promote and never trap") {
-  const std::string least = R"({"a": {"$numberLong": "-9223372036854775808"}, "i": {"$numberInt": "-2147483648"},
+  const std::string least =
+      R"({"a": {"$numberLong": "-9223372036854775808"}, "i": {"$numberInt": "-2147483648"},
                                 "m": {"$numberInt": "-1"}, "max": {"$numberInt": "2147483647"}})";
   CHECK(text(R"({"$mod": ["$a", "$m"]})", least) == R"({"$numberLong":"0"})");
   CHECK(text(R"({"$mod": ["$i", "$m"]})", least) == R"({"$numberInt":"0"})");
@@ -49,9 +50,12 @@ TEST_CASE("integers at their limits promote and never trap") {
   CHECK(text(R"({"$add": ["$max", 1]})", least) == R"({"$numberLong":"2147483648"})");
   CHECK(text(R"({"$subtract": ["$i", 1]})", least) == R"({"$numberLong":"-2147483649"})");
   CHECK(text(R"({"$multiply": ["$i", "$m"]})", least) == R"({"$numberLong":"2147483648"})");
-  CHECK(text(R"({"$add": ["$a", "$m"]})", least) == R"({"$numberDouble":"-9.223372036854776E+18"})");
-  CHECK(text(R"({"$multiply": ["$a", "$m"]})", least) == R"({"$numberDouble":"9.223372036854776E+18"})");
-  CHECK(text(R"({"$divide": ["$a", "$m"]})", least) == R"({"$numberDouble":"9.223372036854776E+18"})");
+  CHECK(text(R"({"$add": ["$a", "$m"]})", least) ==
+        R"({"$numberDouble":"-9.223372036854776E+18"})");
+  CHECK(text(R"({"$multiply": ["$a", "$m"]})", least) ==
+        R"({"$numberDouble":"9.223372036854776E+18"})");
+  CHECK(text(R"({"$divide": ["$a", "$m"]})", least) ==
+        R"({"$numberDouble":"9.223372036854776E+18"})");
   CHECK(text(R"({"$pow": ["$a", 2]})", least).find("numberDouble") != std::string::npos);
   CHECK(code(R"({"$round": ["$a", -19]})", least) == 51080);
   CHECK(code(R"({"$round": ["$a", -18]})", least) == 0);
@@ -67,7 +71,8 @@ TEST_CASE("dates do not overflow silently") {
 }
 
 TEST_CASE("field paths go through arrays of objects") {
-  const std::string d = R"({"a": [{"b": 1}, {"b": 2}, 3, {"c": 4}, [{"b": 9}]], "o": {"p": {"q": "x"}}})";
+  const std::string d =
+      R"({"a": [{"b": 1}, {"b": 2}, 3, {"c": 4}, [{"b": 9}]], "o": {"p": {"q": "x"}}})";
   CHECK(text(R"("$a.b")", d) == R"([{"$numberInt":"1"},{"$numberInt":"2"}])");
   CHECK(text(R"("$o.p.q")", d) == R"("x")");
   CHECK(text(R"("$o.nope")", d) == "missing");
@@ -77,14 +82,18 @@ TEST_CASE("field paths go through arrays of objects") {
 }
 
 TEST_CASE("variables have scopes") {
-  CHECK(text(R"({"$let": {"vars": {"x": 1}, "in": {"$let": {"vars": {"x": 2, "y": "$$x"}, "in": ["$$x", "$$y"]}}}})") ==
-        R"([{"$numberInt":"2"},{"$numberInt":"1"}])");
+  CHECK(
+      text(
+          R"({"$let": {"vars": {"x": 1}, "in": {"$let": {"vars": {"x": 2, "y": "$$x"}, "in": ["$$x", "$$y"]}}}})") ==
+      R"([{"$numberInt":"2"},{"$numberInt":"1"}])");
   CHECK(code(R"({"$add": [{"$let": {"vars": {"x": 1}, "in": 1}}, "$$x"]})") == 17276);
   CHECK(code(R"({"$let": {"vars": {"X": 1}, "in": 1}})") == 9);
-  CHECK(text(R"({"$let": {"vars": {"CURRENT": "$o"}, "in": "$a"}})", R"({"a": 1, "o": {"a": 2}})") ==
-        R"({"$numberInt":"2"})");
+  CHECK(text(R"({"$let": {"vars": {"CURRENT": "$o"}, "in": "$a"}})",
+             R"({"a": 1, "o": {"a": 2}})") == R"({"$numberInt":"2"})");
   // What a loop's body returns may view the loop's own array.
-  CHECK(text(R"({"$reduce": {"input": {"$split": ["abcdefghijklmnop,qrstuvwxyzabcdef", ","]}, "initialValue": "",
+  CHECK(
+      text(
+          R"({"$reduce": {"input": {"$split": ["abcdefghijklmnop,qrstuvwxyzabcdef", ","]}, "initialValue": "",
                  "in": "$$this"}})") == R"("qrstuvwxyzabcdef")");
   CHECK(text(R"({"$arrayElemAt": [{"$split": ["abcdefghijklmnop,qrstuvwxyzabcdef", ","]}, 1]})") ==
         R"("qrstuvwxyzabcdef")");
@@ -98,7 +107,8 @@ TEST_CASE("what is not chosen is not evaluated") {
 }
 
 TEST_CASE("constants fold, and say which paths they need") {
-  const OwnedDocument spec = *from_extended_json(R"({"c": {"$add": [1, {"$multiply": [2, 3]}]}, "p": {"$add": ["$a.b", "$c"]},
+  const OwnedDocument spec = *from_extended_json(
+      R"({"c": {"$add": [1, {"$multiply": [2, 3]}]}, "p": {"$add": ["$a.b", "$c"]},
                                                      "r": "$$ROOT"})");
   VariableScope scope;
   const auto constant = *parse_expression(spec.view()["c"], scope);
@@ -124,7 +134,8 @@ TEST_CASE("unknown and unsupported operators") {
 
 TEST_CASE("values that grow without end are refused") {
   // Doubles a string 40 times.
-  const int refused = code(R"({"$reduce": {"input": {"$range": [0, 40]}, "initialValue": "0123456789abcdef",
+  const int refused =
+      code(R"({"$reduce": {"input": {"$range": [0, 40]}, "initialValue": "0123456789abcdef",
                                "in": {"$concat": ["$$value", "$$value"]}}})");
   CHECK(refused == 10334);
   CHECK(code(R"({"$range": [0, 2147483647]})") == 146);

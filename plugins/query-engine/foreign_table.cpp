@@ -50,7 +50,8 @@ Status ForeignTable::append_matches(const std::vector<Value>& wanted, ArrayBuild
   for (const std::size_t i : indexes) {
     out.append(documents_[i].view());
     if (!check_document_size(out.size_bytes()).ok())
-      return {location_code(4568), "Total size of documents matching $lookup's fields exceeds maximum document size"};
+      return {location_code(4568),
+              "Total size of documents matching $lookup's fields exceeds maximum document size"};
   }
   return {};
 }

@@ -66,13 +66,19 @@ Result<Granularity> Granularity::find(std::string_view name) {
 
 Status Granularity::check(const ValueView& v) const {
   if (!v.is_number())
-    return {location_code(40258), fmt::format("$bucketAuto can specify a 'granularity' with numeric boundaries only, "
-                                              "but found a value with type: {}", type_text(v))};
+    return {location_code(40258),
+            fmt::format("$bucketAuto can specify a 'granularity' with numeric boundaries only, "
+                        "but found a value with type: {}",
+                        type_text(v))};
   if (number_is_nan(v))
-    return {location_code(40259), "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN"};
+    return {
+        location_code(40259),
+        "$bucketAuto can specify a 'granularity' with numeric boundaries only, but found a NaN"};
   if (v.number_as_double() < 0)
-    return {location_code(40260), fmt::format("$bucketAuto can specify a 'granularity' with non-negative numbers only, "
-                                              "but found: {}", value_text(v))};
+    return {location_code(40260),
+            fmt::format("$bucketAuto can specify a 'granularity' with non-negative numbers only, "
+                        "but found: {}",
+                        value_text(v))};
   return {};
 }
 

@@ -63,7 +63,8 @@ Status parse_expr(Parser& parser, const Element& element, Nodes& out) {
   if (!parser.top_level)
     return Status(ErrorCode::kBadValue, "$expr can only be applied to the top-level document");
   if (!parser.options.allow_expr)
-    return Status(ErrorCode::kQueryFeatureNotAllowed, "$expr is not allowed in the query predicate for an upsert");
+    return Status(ErrorCode::kQueryFeatureNotAllowed,
+                  "$expr is not allowed in the query predicate for an upsert");
   MULTIFORA_ASSIGN(auto expression, parse_expression(element.value(), *parser.scope));
   parser.uses_expr = true;
   out.push_back(std::make_unique<ExprNode>(element.value(), std::move(expression)));
@@ -87,6 +88,8 @@ constexpr DocumentRow kRows[] = {{"$expr", parse_expr}, {"$sampleRate", parse_sa
 
 }  // namespace
 
-std::span<const DocumentRow> document_rows() { return kRows; }
+std::span<const DocumentRow> document_rows() {
+  return kRows;
+}
 
 }  // namespace multifora::match

@@ -10,10 +10,14 @@ namespace {
 
 int rank(BsonType t) {
   switch (t) {
-    case BsonType::kInt32: return 0;
-    case BsonType::kInt64: return 1;
-    case BsonType::kDouble: return 2;
-    default: return 3;
+    case BsonType::kInt32:
+      return 0;
+    case BsonType::kInt64:
+      return 1;
+    case BsonType::kDouble:
+      return 2;
+    default:
+      return 3;
   }
 }
 
@@ -26,15 +30,22 @@ void two_sum(double a, double b, double* sum, double* lost) {
 
 }  // namespace
 
-BsonType wider_number(BsonType a, BsonType b) { return rank(a) >= rank(b) ? a : b; }
+BsonType wider_number(BsonType a, BsonType b) {
+  return rank(a) >= rank(b) ? a : b;
+}
 
 Decimal128 number_as_decimal(const ValueView& number) {
   switch (number.type()) {
-    case BsonType::kInt32: return Decimal128(number.as_int32());
-    case BsonType::kInt64: return Decimal128(number.as_int64());
-    case BsonType::kDouble: return Decimal128::from_double(number.as_double());
-    case BsonType::kDecimal128: return number.as_decimal();
-    default: return Decimal128::zero();
+    case BsonType::kInt32:
+      return Decimal128(number.as_int32());
+    case BsonType::kInt64:
+      return Decimal128(number.as_int64());
+    case BsonType::kDouble:
+      return Decimal128::from_double(number.as_double());
+    case BsonType::kDecimal128:
+      return number.as_decimal();
+    default:
+      return Decimal128::zero();
   }
 }
 
@@ -45,16 +56,22 @@ bool number_is_nan(const ValueView& number) {
 
 bool number_is_zero(const ValueView& number) {
   switch (number.type()) {
-    case BsonType::kInt32: return number.as_int32() == 0;
-    case BsonType::kInt64: return number.as_int64() == 0;
-    case BsonType::kDouble: return number.as_double() == 0;
-    case BsonType::kDecimal128: return number.as_decimal().is_zero();
-    default: return false;
+    case BsonType::kInt32:
+      return number.as_int32() == 0;
+    case BsonType::kInt64:
+      return number.as_int64() == 0;
+    case BsonType::kDouble:
+      return number.as_double() == 0;
+    case BsonType::kDecimal128:
+      return number.as_decimal().is_zero();
+    default:
+      return false;
   }
 }
 
 Value int_or_long(std::int64_t v) {
-  if (v >= std::numeric_limits<std::int32_t>::min() && v <= std::numeric_limits<std::int32_t>::max())
+  if (v >= std::numeric_limits<std::int32_t>::min() &&
+      v <= std::numeric_limits<std::int32_t>::max())
     return Value::of(static_cast<std::int32_t>(v));
   return Value::of(v);
 }
@@ -124,18 +141,30 @@ void NumberSum::add(const ValueView& number) {
   type_ = wider_number(type_, number.type());
   switch (number.type()) {
     case BsonType::kInt32:
-    case BsonType::kInt64: whole_ += number.number_as_int64(); break;
-    case BsonType::kDouble: add_double(number.as_double()); break;
-    default: decimal_ = decimal_.add(number.as_decimal()); break;
+    case BsonType::kInt64:
+      whole_ += number.number_as_int64();
+      break;
+    case BsonType::kDouble:
+      add_double(number.as_double());
+      break;
+    default:
+      decimal_ = decimal_.add(number.as_decimal());
+      break;
   }
 }
 
 void NumberSum::subtract(const ValueView& number) {
   switch (number.type()) {
     case BsonType::kInt32:
-    case BsonType::kInt64: whole_ -= number.number_as_int64(); break;
-    case BsonType::kDouble: add_double(-number.as_double()); break;
-    default: decimal_ = decimal_.subtract(number.as_decimal()); break;
+    case BsonType::kInt64:
+      whole_ -= number.number_as_int64();
+      break;
+    case BsonType::kDouble:
+      add_double(-number.as_double());
+      break;
+    default:
+      decimal_ = decimal_.subtract(number.as_decimal());
+      break;
   }
 }
 
@@ -214,9 +243,12 @@ void NumberSum::merge(const ValueView& state) {
 
 Value NumberSum::total() const {
   switch (type_) {
-    case BsonType::kDecimal128: return Value::of(as_decimal());
-    case BsonType::kDouble: return Value::of(as_double());
-    default: break;
+    case BsonType::kDecimal128:
+      return Value::of(as_decimal());
+    case BsonType::kDouble:
+      return Value::of(as_double());
+    default:
+      break;
   }
   if (whole_ < std::numeric_limits<std::int64_t>::min() ||
       whole_ > std::numeric_limits<std::int64_t>::max())

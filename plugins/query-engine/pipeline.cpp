@@ -33,9 +33,11 @@ Status check_positions(const StageList& stages) {
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const PipelineStage& s = *stages[i];
     if ((s.flags() & kMustBeFirst) != 0 && i != 0)
-      return {location_code(40602), fmt::format("{} is only valid as the first stage in a pipeline", s.name())};
+      return {location_code(40602),
+              fmt::format("{} is only valid as the first stage in a pipeline", s.name())};
     if ((s.flags() & kMustBeLast) != 0 && i + 1 != stages.size())
-      return {location_code(40601), fmt::format("{} can only be the final stage in the pipeline", s.name())};
+      return {location_code(40601),
+              fmt::format("{} can only be the final stage in the pipeline", s.name())};
   }
   return {};
 }
@@ -44,17 +46,20 @@ Status check_collection(const StageList& stages, const PipelineContext& context)
   const bool without = !stages.empty() && (stages.front()->flags() & kNoCollection) != 0;
   if (context.collection.empty() && !without)
     return {ErrorCode::kInvalidNamespace,
-            fmt::format("{{aggregate: 1}} is not valid for '{}'; a collection is required.",
-                        stages.empty() ? std::string_view("an empty pipeline") : stages.front()->name())};
+            fmt::format(
+                "{{aggregate: 1}} is not valid for '{}'; a collection is required.",
+                stages.empty() ? std::string_view("an empty pipeline") : stages.front()->name())};
   if (!context.collection.empty() && without)
     return {ErrorCode::kInvalidNamespace,
-            fmt::format("{} must be run with {{aggregate: 1}}, not on a collection", stages.front()->name())};
+            fmt::format("{} must be run with {{aggregate: 1}}, not on a collection",
+                        stages.front()->name())};
   return {};
 }
 
 }  // namespace
 
-Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
   const StageRow* row = find_stage(name);
   if (row == nullptr)
     return {location_code(40324), fmt::format("Unrecognized pipeline stage name: '{}'", name)};
@@ -76,7 +81,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::parse(const std::vector<DocumentView
   StageList& list = pipeline->impl_->stages;
   for (const DocumentView d : stages) {
     if (d.count() != 1)
-      return fail_code(40323, "A pipeline stage specification object must contain exactly one field.");
+      return fail_code(40323,
+                       "A pipeline stage specification object must contain exactly one field.");
     MULTIFORA_TRY_R(parse_stage(d.first().name(), d.first().value(), context, list));
   }
   MULTIFORA_TRY_R(check_positions(list));
@@ -94,9 +100,12 @@ namespace {
 bool needed_paths(const StageList& stages, std::vector<std::string>& paths) {
   for (const StagePtr& s : stages) {
     switch (s->add_dependencies(paths)) {
-      case PipelineStage::Needs::kNext: break;
-      case PipelineStage::Needs::kOnly: return true;
-      case PipelineStage::Needs::kWhole: return false;
+      case PipelineStage::Needs::kNext:
+        break;
+      case PipelineStage::Needs::kOnly:
+        return true;
+      case PipelineStage::Needs::kWhole:
+        return false;
     }
   }
   return false;
@@ -192,8 +201,12 @@ Status Pipeline::attach() {
   return {};
 }
 
-bool Pipeline::writes() const { return !impl_->stages.empty() && impl_->stages.back()->writes(); }
-bool Pipeline::empty() const { return impl_->stages.empty(); }
+bool Pipeline::writes() const {
+  return !impl_->stages.empty() && impl_->stages.back()->writes();
+}
+bool Pipeline::empty() const {
+  return impl_->stages.empty();
+}
 
 void Pipeline::append_explain(ArrayBuilder& out) const {
   for (const StagePtr& s : impl_->stages) s->append_to(out);
@@ -227,7 +240,8 @@ Result<std::vector<OwnedDocument>> stage_documents(std::string_view op, const Va
   std::vector<OwnedDocument> out;
   for (const Element& e : pipeline.as_document()) {
     if (e.type() != BsonType::kObject)
-      return fail(ErrorCode::kTypeMismatch, "Each element of the 'pipeline' array must be an object");
+      return fail(ErrorCode::kTypeMismatch,
+                  "Each element of the 'pipeline' array must be an object");
     out.emplace_back(e->as_document());
   }
   return out;
@@ -242,7 +256,8 @@ std::vector<DocumentView> views_of(const std::vector<OwnedDocument>& documents) 
 Status check_pipeline(const std::vector<OwnedDocument>& stages, PipelineContext& sub) {
   // The names defined while parsing are of no use afterwards.
   PipelineContext probe = sub;
-  if (probe.collection.empty() && !stages.empty() && stages.front().view().first().name() != "$documents")
+  if (probe.collection.empty() && !stages.empty() &&
+      stages.front().view().first().name() != "$documents")
     probe.collection = "$";
   if (stages.empty()) return {};
   const Result<std::unique_ptr<Pipeline>> parsed = Pipeline::parse(views_of(stages), probe);
@@ -254,7 +269,8 @@ Status forbid_stages(const std::vector<OwnedDocument>& stages, std::uint32_t fla
   for (const OwnedDocument& d : stages) {
     const StageRow* row = find_stage(d.view().first().name());
     if (row != nullptr && (row->flags & flag) != 0)
-      return {location_code(code), fmt::format("{} is not allowed to be used within {}", row->name, inside)};
+      return {location_code(code),
+              fmt::format("{} is not allowed to be used within {}", row->name, inside)};
   }
   return {};
 }

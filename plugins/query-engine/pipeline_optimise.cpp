@@ -34,13 +34,16 @@ bool independent(const MatchStage& match, const ProjectStage& project) {
   std::vector<std::string> read;
   if (!project.changed_fields(changed) || !match.matcher().add_dependencies(read)) return false;
   return std::none_of(read.begin(), read.end(), [&](const std::string& path) {
-    return std::find(changed.begin(), changed.end(), path.substr(0, path.find('.'))) != changed.end();
+    return std::find(changed.begin(), changed.end(), path.substr(0, path.find('.'))) !=
+           changed.end();
   });
 }
 
 // One rule at position i; true where something changed.
 bool apply_at(StageList& stages, std::size_t i) {
-  const auto drop = [&](std::size_t k) { stages.erase(stages.begin() + static_cast<std::ptrdiff_t>(k)); };
+  const auto drop = [&](std::size_t k) {
+    stages.erase(stages.begin() + static_cast<std::ptrdiff_t>(k));
+  };
   if (i + 1 < stages.size() && stages[i]->absorb(*stages[i + 1])) {
     drop(i + 1);
     return true;
@@ -55,7 +58,8 @@ bool apply_at(StageList& stages, std::size_t i) {
     }
     const auto* sort = at<SortStage>(stages, i);
     const auto* project = at<ProjectStage>(stages, i);
-    if ((sort != nullptr && sort->limit() == 0) || (project != nullptr && independent(*match, *project))) {
+    if ((sort != nullptr && sort->limit() == 0) ||
+        (project != nullptr && independent(*match, *project))) {
       std::swap(stages[i], stages[i + 1]);
       return true;
     }
@@ -78,7 +82,9 @@ bool apply_at(StageList& stages, std::size_t i) {
   }
   auto* sort = at<SortStage>(stages, i);
   if (sort == nullptr) return false;
-  const auto set_limit = [&](std::int64_t n) { sort->set_limit(sort->limit() == 0 ? n : std::min(n, sort->limit())); };
+  const auto set_limit = [&](std::int64_t n) {
+    sort->set_limit(sort->limit() == 0 ? n : std::min(n, sort->limit()));
+  };
   if (const auto* limit = at<LimitStage>(stages, i + 1)) {
     set_limit(limit->n());
     drop(i + 1);
@@ -87,7 +93,8 @@ bool apply_at(StageList& stages, std::size_t i) {
   const auto* skip = at<SkipStage>(stages, i + 1);
   const auto* limit = at<LimitStage>(stages, i + 2);
   std::int64_t sum = 0;
-  if (skip == nullptr || limit == nullptr || __builtin_add_overflow(skip->n(), limit->n(), &sum)) return false;
+  if (skip == nullptr || limit == nullptr || __builtin_add_overflow(skip->n(), limit->n(), &sum))
+    return false;
   set_limit(sum);
   drop(i + 2);
   return true;

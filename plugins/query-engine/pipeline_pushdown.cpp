@@ -16,13 +16,14 @@ bool mentions_expr(const ValueView& v) {
 }
 
 bool is_field_path(const ValueView& v) {
-  return v.type() == kString && v.as_string().size() > 1 && v.as_string()[0] == '$' && v.as_string()[1] != '$';
+  return v.type() == kString && v.as_string().size() > 1 && v.as_string()[0] == '$' &&
+         v.as_string()[1] != '$';
 }
 
 // Equality in an expression and in a filter say the same about these.
 bool is_plain(BsonType type) {
-  return is_number(type) || type == kString || type == kObjectId || type == kDate || type == kBool ||
-         type == kBinData || type == kTimestamp;
+  return is_number(type) || type == kString || type == kObjectId || type == kDate ||
+         type == kBool || type == kBinData || type == kTimestamp;
 }
 
 // {$eq: ["$a", x]} with an x that depends on no document: {a: {$eq: value of x}}.

@@ -25,8 +25,9 @@ struct Run {
   explicit Run(const std::string& stages) : stages_(list(stages)) {
     context.db = "test";
     context.collection = "c";
-    context.open_pipeline = [this](PipelineContext& sub, std::string_view ns, std::vector<OwnedDocument> inner)
-        -> Result<std::unique_ptr<Pipeline>> {
+    context.open_pipeline =
+        [this](PipelineContext& sub, std::string_view ns,
+               std::vector<OwnedDocument> inner) -> Result<std::unique_ptr<Pipeline>> {
       ++opened;
       MULTIFORA_ASSIGN_R(auto pipeline, Pipeline::parse(views_of(inner), sub));
       pipeline->set_source(std::make_unique<ListSource>(others[std::string(ns.substr(5))]));
@@ -106,17 +107,21 @@ TEST_CASE("sorting and grouping give the same with and without spilling") {
 
 TEST_CASE("$facet spools what does not fit memory") {
   const auto documents = random_documents(500, 7);
-  Run run(R"([{"$facet": {"n": [{"$count": "n"}], "first": [{"$sort": {"_id": 1}}, {"$limit": 1}, {"$project": {"_id": 1}}]}}])");
+  Run run(
+      R"([{"$facet": {"n": [{"$count": "n"}], "first": [{"$sort": {"_id": 1}}, {"$limit": 1}, {"$project": {"_id": 1}}]}}])");
   run.context.memory_limit_bytes = 5'000;
-  CHECK(*run.run(documents) == std::vector<std::string>{R"({"n":[{"n":500}],"first":[{"_id":0}]})"});
+  CHECK(*run.run(documents) ==
+        std::vector<std::string>{R"({"n":[{"n":500}],"first":[{"_id":0}]})"});
 }
 
 TEST_CASE("the optimiser coalesces and reorders") {
-  Run run(R"([{"$sort": {"a": 1}}, {"$match": {"b": 1}}, {"$match": {"c": 2}}, {"$skip": 2}, {"$skip": 3}, {"$limit": 9},
+  Run run(
+      R"([{"$sort": {"a": 1}}, {"$match": {"b": 1}}, {"$match": {"c": 2}}, {"$skip": 2}, {"$skip": 3}, {"$limit": 9},
               {"$limit": 4}])");
   REQUIRE(run.parse().ok());
-  CHECK(run.explain() ==
-        R"([{"$match":{"$and":[{"b":1},{"c":2}]}},{"$sort":{"sortKey":{"a":1},"limit":9}},{"$skip":5}])");
+  CHECK(
+      run.explain() ==
+      R"([{"$match":{"$and":[{"b":1},{"c":2}]}},{"$sort":{"sortKey":{"a":1},"limit":9}},{"$skip":5}])");
   Run fields(R"([{"$addFields": {"x": 1}}, {"$match": {"y": 2}}])");
   REQUIRE(fields.parse().ok());
   CHECK(fields.explain().starts_with(R"([{"$match":{"y":2}})"));
@@ -142,7 +147,8 @@ TEST_CASE("the query layer gets what it can run") {
   CHECK_FALSE(part.needs_whole_document);
   CHECK(part.needed_paths == std::vector<std::string>{"c.d", "e"});
 
-  Run expr(R"([{"$match": {"a": 1, "$expr": {"$and": [{"$eq": ["$k", {"$add": [1, 2]}]}, {"$gt": ["$x", "$y"]}]}}}])");
+  Run expr(
+      R"([{"$match": {"a": 1, "$expr": {"$and": [{"$eq": ["$k", {"$add": [1, 2]}]}, {"$gt": ["$x", "$y"]}]}}}])");
   REQUIRE(expr.parse().ok());
   const Pipeline::QueryPart pushed = expr.pipeline->take_query_part();
   CHECK(to_extended_json(pushed.filter.view()) == R"({"$and":[{"a":1},{"k":{"$eq":3}}]})");
@@ -151,7 +157,8 @@ TEST_CASE("the query layer gets what it can run") {
 
 TEST_CASE("$lookup without an index reads the other collection once") {
   Run run(R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "as": "r"}}])");
-  run.others["f"] = list(R"([{"_id": 1, "k": 1}, {"_id": 2, "k": [1, 2]}, {"_id": 3}, {"_id": 4, "k": {"$numberLong": "2"}}])");
+  run.others["f"] = list(
+      R"([{"_id": 1, "k": 1}, {"_id": 2, "k": [1, 2]}, {"_id": 3}, {"_id": 4, "k": {"$numberLong": "2"}}])");
   const auto got = run.run(list(R"([{"k": 1}, {"k": [2, 5]}, {}, {"k": "x"}])"));
   REQUIRE(got.has_value());
   CHECK((*got)[0] == R"({"k":1,"r":[{"_id":1,"k":1},{"_id":2,"k":[1,2]}]})");
@@ -162,14 +169,17 @@ TEST_CASE("$lookup without an index reads the other collection once") {
 }
 
 TEST_CASE("$lookup takes over the $unwind of its field") {
-  const std::string tail = R"(, {"$unwind": {"path": "$r", "preserveNullAndEmptyArrays": true, "includeArrayIndex": "i"}}])";
+  const std::string tail =
+      R"(, {"$unwind": {"path": "$r", "preserveNullAndEmptyArrays": true, "includeArrayIndex": "i"}}])";
   const auto local = R"([{"_id": 1, "k": 1}, {"_id": 2, "k": 9}, {"_id": 3, "k": 2}])";
-  const std::vector<std::string> wanted = {
-      R"({"_id":1,"k":1,"r":{"_id":1,"k":1},"i":0})", R"({"_id":1,"k":1,"r":{"_id":2,"k":[1,2]},"i":1})",
-      R"({"_id":2,"k":9,"i":null})", R"({"_id":3,"k":2,"r":{"_id":2,"k":[1,2]},"i":0})"};
-  for (const std::string head :
-       {R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "as": "r"}})",
-        R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "pipeline": [], "as": "r"}})"}) {
+  const std::vector<std::string> wanted = {R"({"_id":1,"k":1,"r":{"_id":1,"k":1},"i":0})",
+                                           R"({"_id":1,"k":1,"r":{"_id":2,"k":[1,2]},"i":1})",
+                                           R"({"_id":2,"k":9,"i":null})",
+                                           R"({"_id":3,"k":2,"r":{"_id":2,"k":[1,2]},"i":0})"};
+  for (
+      const std::string head :
+      {R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "as": "r"}})",
+       R"([{"$lookup": {"from": "f", "localField": "k", "foreignField": "k", "pipeline": [], "as": "r"}})"}) {
     Run run(head + tail);
     run.others["f"] = list(R"([{"_id": 1, "k": 1}, {"_id": 2, "k": [1, 2]}])");
     const auto got = run.run(list(local));
@@ -181,7 +191,8 @@ TEST_CASE("$lookup takes over the $unwind of its field") {
 
 TEST_CASE("nested pipelines are bounded") {
   std::string stages = "[]";
-  for (int i = 0; i < 25; ++i) stages = R"([{"$lookup": {"from": "f", "pipeline": )" + stages + R"(, "as": "r"}}])";
+  for (int i = 0; i < 25; ++i)
+    stages = R"([{"$lookup": {"from": "f", "pipeline": )" + stages + R"(, "as": "r"}}])";
   Run run(stages);
   CHECK(run.parse().code() == ErrorCode::kMaxSubPipelineDepthExceeded);
 }
@@ -193,8 +204,10 @@ TEST_CASE("sliding windows agree with windows computed anew") {
     partitions[d.view()["g"].as_int32()].push_back(d.view()["_id"].as_int32());
   const std::string window = R"("window": {"documents": [-2, 1]})";
   Run run(R"([{"$setWindowFields": {"partitionBy": "$g", "sortBy": {"_id": 1}, "output": {
-      "sum": {"$sum": "$_id", )" + window + R"(}, "max": {"$max": "$_id", )" + window + R"(},
-      "all": {"$push": "$_id", )" + window + R"(}, "rank": {"$rank": {}}}}}, {"$sort": {"g": 1, "_id": 1}},
+      "sum": {"$sum": "$_id", )" +
+          window + R"(}, "max": {"$max": "$_id", )" + window + R"(},
+      "all": {"$push": "$_id", )" +
+          window + R"(}, "rank": {"$rank": {}}}}}, {"$sort": {"g": 1, "_id": 1}},
       {"$project": {"_id": 0, "sum": 1, "max": 1, "all": 1, "rank": 1}}])");
   const auto got = run.run(documents);
   REQUIRE(got.has_value());
@@ -208,8 +221,9 @@ TEST_CASE("sliding windows agree with windows computed anew") {
         sum += ids[k];
         all += (all.empty() ? "" : ",") + std::to_string(ids[k]);
       }
-      CHECK(got->at(at++) == "{\"sum\":" + std::to_string(sum) + ",\"max\":" + std::to_string(ids[to - 1]) +
-                                 ",\"all\":[" + all + "],\"rank\":" + std::to_string(i + 1) + "}");
+      CHECK(got->at(at++) == "{\"sum\":" + std::to_string(sum) +
+                                 ",\"max\":" + std::to_string(ids[to - 1]) + ",\"all\":[" + all +
+                                 "],\"rank\":" + std::to_string(i + 1) + "}");
     }
   }
   CHECK(at == documents.size());

@@ -77,8 +77,7 @@ Status Parser::parse_fields(DocumentView fields, const std::string& prefix, int 
     path += element.name();
     if (kind_ == ProjectionKind::kAddFields && !prefix.empty() && element.name().contains('.'))
       return Status(location_code(40183),
-                    fmt::format("FieldPath field names may not contain '.': '{}'",
-                                element.name()));
+                    fmt::format("FieldPath field names may not contain '.': '{}'", element.name()));
     MULTIFORA_TRY(parse_field(element, path, !prefix.empty(), depth));
   }
   return {};
@@ -94,16 +93,14 @@ Status Parser::parse_field(const Element& element, const std::string& path, bool
                     "path. Positional projection may only be used at the end, for example: a.b.$. "
                     "If the query previously used a form like a.b.$.d, remove the parts following "
                     "the '$' and the results will be equivalent.");
-  } else if (kind_ == ProjectionKind::kProject &&
-             (path.ends_with(".$") || path.contains(".$."))) {
+  } else if (kind_ == ProjectionKind::kProject && (path.ends_with(".$") || path.contains(".$."))) {
     return Status(location_code(31324),
                   "Cannot use positional projection in aggregation projection");
   }
   MULTIFORA_TRY(check_field_path(path));
   if (element.type() == BsonType::kObject) return parse_object(element, path, nested, depth);
   const bool is_flag = element->is_number() || element.type() == BsonType::kBool;
-  if (is_flag && kind_ != ProjectionKind::kAddFields)
-    return parse_flag(path, element->truthy());
+  if (is_flag && kind_ != ProjectionKind::kAddFields) return parse_flag(path, element->truthy());
   return parse_computed(element.value(), path);
 }
 
@@ -111,8 +108,7 @@ Status Parser::parse_object(const Element& element, const std::string& path, boo
                             int depth) {
   const DocumentView object = element->as_document();
   if (object.empty()) {
-    if (kind_ == ProjectionKind::kAddFields)
-      return parse_computed(element.value(), path);
+    if (kind_ == ProjectionKind::kAddFields) return parse_computed(element.value(), path);
     return Status(location_code(51270),
                   "An empty sub-projection is not a valid value. Found empty object at path");
   }
@@ -157,9 +153,10 @@ Status Parser::parse_slice(const ValueView& argument, const std::string& path, b
                     fmt::format("First argument to $slice must be an array, but is of type: {}",
                                 type_name(skip.type())));
   } else {
-    return Status(location_code(28667),
-                  "Invalid $slice syntax: Expression $slice takes at least 2 arguments, and at most "
-                  "3, but 1 were passed in.");
+    return Status(
+        location_code(28667),
+        "Invalid $slice syntax: Expression $slice takes at least 2 arguments, and at most "
+        "3, but 1 were passed in.");
   }
   taken = true;
   return add(path, std::move(leaf));
@@ -173,8 +170,7 @@ Status Parser::parse_elem_match(const ValueView& argument, const std::string& pa
   if (nested || path.contains('.'))
     return Status(location_code(31275), "Cannot use $elemMatch projection on a nested field");
   if (!positional_.empty())
-    return Status(location_code(31256),
-                  "Cannot specify positional operator and $elemMatch");
+    return Status(location_code(31256), "Cannot specify positional operator and $elemMatch");
   has_elem_match_ = true;
   DocumentBuilder condition;
   {
@@ -196,9 +192,9 @@ Status Parser::parse_meta(const ValueView& argument) {
   if (argument.type() != BsonType::kString)
     return Status(location_code(17307), "$meta only supports string arguments");
   const std::string_view what = argument.as_string();
-  constexpr std::string_view kKnown[] = {"textScore", "randVal",  "searchScore", "searchHighlights",
-                                         "recordId",  "indexKey", "sortKey",     "geoNearDistance",
-                                         "geoNearPoint"};
+  constexpr std::string_view kKnown[] = {"textScore",        "randVal",         "searchScore",
+                                         "searchHighlights", "recordId",        "indexKey",
+                                         "sortKey",          "geoNearDistance", "geoNearPoint"};
   if (std::ranges::find(kKnown, what) == std::end(kKnown))
     return Status(location_code(17308), fmt::format("Unsupported argument to $meta: {}", what));
   return Status(location_code(40218),
@@ -227,21 +223,22 @@ Status Parser::parse_flag(const std::string& path, bool include) {
 
 Status Parser::parse_positional(const Element& element, const std::string& path) {
   if (path.ends_with(".$") || path.contains(".$.") || path.starts_with("$"))
-    return Status(location_code(31394),
-                  "As of 4.4, it's illegal to specify positional operator in the middle of a path.");
+    return Status(
+        location_code(31394),
+        "As of 4.4, it's illegal to specify positional operator in the middle of a path.");
   MULTIFORA_TRY(check_field_path(path));
   const bool is_flag = element->is_number() || element.type() == BsonType::kBool;
   if (!is_flag)
-    return Status(location_code(31308), "positional projection cannot be used with an expression "
-                                        "or sub object");
+    return Status(location_code(31308),
+                  "positional projection cannot be used with an expression "
+                  "or sub object");
   if (!element->truthy())
     return Status(location_code(31395), "positional projection cannot be used with exclusion");
   if (!positional_.empty())
     return Status(location_code(31276),
                   "Cannot specify more than one positional projection per query.");
   if (has_elem_match_)
-    return Status(location_code(31255),
-                  "Cannot specify positional operator and $elemMatch");
+    return Status(location_code(31255), "Cannot specify positional operator and $elemMatch");
   MULTIFORA_TRY(want(Mode::kInclusion, path + ".$"));
   positional_ = path;
   return add_flag(path, Leaf::Kind::kPositional);
@@ -250,8 +247,7 @@ Status Parser::parse_positional(const Element& element, const std::string& path)
 Status Parser::parse_computed(const ValueView& value, const std::string& path) {
   if (kind_ != ProjectionKind::kAddFields) {
     if (mode_ == Mode::kExclusion)
-      return Status(location_code(31252),
-                    "Cannot use an expression in an exclusion projection");
+      return Status(location_code(31252), "Cannot use an expression in an exclusion projection");
     mode_ = Mode::kInclusion;
   }
   auto leaf = std::make_unique<Leaf>();
@@ -263,8 +259,8 @@ Status Parser::parse_computed(const ValueView& value, const std::string& path) {
                         expression.error().code() == ErrorCode::kInvalidPipelineOperator &&
                         kind_ != ProjectionKind::kAddFields;
     if (!at_top) return std::move(expression).error();
-    return Status(location_code(31325), fmt::format("Unknown expression {}",
-                                                    value.as_document().first().name()));
+    return Status(location_code(31325),
+                  fmt::format("Unknown expression {}", value.as_document().first().name()));
   }
   leaf->expression = std::move(*expression);
   return add(path, std::move(leaf));
@@ -276,8 +272,7 @@ Status Parser::collision(std::string_view path, std::string_view rest) const {
                   fmt::format("specification contains two conflicting paths. Cannot specify both "
                               "'{}' and a path that it starts with or that starts with it",
                               path));
-  if (rest.empty())
-    return Status(location_code(31250), fmt::format("Path collision at {}", path));
+  if (rest.empty()) return Status(location_code(31250), fmt::format("Path collision at {}", path));
   return Status(location_code(31249),
                 fmt::format("Path collision at {} remaining portion {}", path, rest));
 }
@@ -318,18 +313,17 @@ Status Parser::add(std::string_view path, std::unique_ptr<Leaf> leaf) {
 bool mentions(const MatchNode& node, std::string_view first) {
   const std::string_view path = node.path();
   if (!path.empty()) return path.substr(0, path.find('.')) == first;
-  return std::ranges::any_of(node.children(), [&](const MatchNode::Ptr& child) {
-    return mentions(*child, first);
-  });
+  return std::ranges::any_of(node.children(),
+                             [&](const MatchNode::Ptr& child) { return mentions(*child, first); });
 }
 
 Status Parser::check_positional() const {
   if (positional_.empty()) return {};
   const std::string_view first = std::string_view(positional_).substr(0, positional_.find('.'));
   if (filter_ != nullptr && mentions(filter_->root(), first)) return {};
-  return Status(location_code(31277),
-                fmt::format("Positional projection '{}.$' does not match the query document.",
-                            positional_));
+  return Status(
+      location_code(31277),
+      fmt::format("Positional projection '{}.$' does not match the query document.", positional_));
 }
 
 Status Parser::finish() {
@@ -391,10 +385,10 @@ class TreeProjection final : public Projection {
       MULTIFORA_TRY(Runner(keeps_others_, input, context).run(root_, builder));
     }
     if (out.size() - start > limits::kDocumentSizeMax + limits::kDocumentSizeSlack)
-      return Status(ErrorCode::kBSONObjectTooLarge,
-                    fmt::format("BSONObj size: {} is invalid. Size must be between 0 and {}",
-                                out.size() - start,
-                                limits::kDocumentSizeMax + limits::kDocumentSizeSlack));
+      return Status(
+          ErrorCode::kBSONObjectTooLarge,
+          fmt::format("BSONObj size: {} is invalid. Size must be between 0 and {}",
+                      out.size() - start, limits::kDocumentSizeMax + limits::kDocumentSizeSlack));
     return {};
   }
   bool is_inclusion() const override { return !keeps_others_; }

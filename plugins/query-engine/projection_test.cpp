@@ -18,8 +18,8 @@ Result<std::string> project(std::string_view spec, std::string_view document,
   VariableScope scope;
   auto matcher = Matcher::compile(parsed_filter.view(), {});
   REQUIRE(matcher.has_value());
-  MULTIFORA_ASSIGN_R(auto projection, Projection::parse(parsed_spec.view(), kind, matcher->get(),
-                                                        {}, scope));
+  MULTIFORA_ASSIGN_R(auto projection,
+                     Projection::parse(parsed_spec.view(), kind, matcher->get(), {}, scope));
   EvalContext context;
   MatchDetails details;
   REQUIRE((*matcher)->matches(target.view(), nullptr, &details).value());
@@ -28,8 +28,7 @@ Result<std::string> project(std::string_view spec, std::string_view document,
   return test::text(out);
 }
 
-std::string find(std::string_view spec, std::string_view document,
-                 std::string_view filter = "{}") {
+std::string find(std::string_view spec, std::string_view document, std::string_view filter = "{}") {
   auto result = project(spec, document, ProjectionKind::kFind, filter);
   return result ? *result : "error " + std::to_string(static_cast<int>(result.error().code()));
 }
@@ -38,7 +37,8 @@ std::string add_fields(std::string_view spec, std::string_view document) {
   return result ? *result : "error " + std::to_string(static_cast<int>(result.error().code()));
 }
 
-constexpr std::string_view kDocument = "{'_id': 1, 'a': {'b': 1, 'c': 2}, 'd': [{'e': 1, 'f': 2}, 3]}";
+constexpr std::string_view kDocument =
+    "{'_id': 1, 'a': {'b': 1, 'c': 2}, 'd': [{'e': 1, 'f': 2}, 3]}";
 
 }  // namespace
 

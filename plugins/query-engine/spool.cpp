@@ -17,10 +17,11 @@ constexpr std::size_t kSerialBytes = 8;
 }  // namespace
 
 Status spill_refused(const SpillOptions& options) {
-  return {ErrorCode::kQueryExceededMemoryLimitNoDiskUseAllowed,
-          fmt::format("{} exceeded memory limit of {} bytes, but did not opt in to external sorting. "
-                      "Aborting operation. Pass allowDiskUse:true to opt in.",
-                      options.stage, options.memory_limit_bytes)};
+  return {
+      ErrorCode::kQueryExceededMemoryLimitNoDiskUseAllowed,
+      fmt::format("{} exceeded memory limit of {} bytes, but did not opt in to external sorting. "
+                  "Aborting operation. Pass allowDiskUse:true to opt in.",
+                  options.stage, options.memory_limit_bytes)};
 }
 
 // ---------------------------------------------------------------- files
@@ -60,7 +61,8 @@ Result<Bytes> SpillReader::take(std::size_t n) {
     buffer_.resize(wanted);
     buffer_at_ = at_;
     MULTIFORA_ASSIGN_R(const std::size_t got, file_->file().read(at_, buffer_.data(), wanted));
-    if (got < n) return fail(ErrorCode::kFileStreamFailed, "a temporary file is shorter than it was");
+    if (got < n)
+      return fail(ErrorCode::kFileStreamFailed, "a temporary file is shorter than it was");
   }
   const Bytes out(buffer_.data() + (at_ - buffer_at_), n);
   at_ += n;
@@ -207,7 +209,8 @@ Result<std::optional<ExternalSorter::Item>> ExternalSorter::next() {
   if (limit_ != 0 && given_ == limit_) return std::nullopt;
   const auto item = [&](const std::string& key, const Buffer& document) {
     ++given_;
-    return Item{Bytes(key).substr(0, key.size() - kSerialBytes), DocumentView::assume_valid(Bytes(document))};
+    return Item{Bytes(key).substr(0, key.size() - kSerialBytes),
+                DocumentView::assume_valid(Bytes(document))};
   };
   if (runs_.empty()) {
     if (at_ > 0) entries_[at_ - 1] = Entry();  // given out before; free it

@@ -21,10 +21,12 @@ struct BucketSpec {
   Value otherwise_value;
 };
 
-Result<Value> constant_of(const ValueView& spec, VariableScope& scope, int code, std::string_view what) {
+Result<Value> constant_of(const ValueView& spec, VariableScope& scope, int code,
+                          std::string_view what) {
   MULTIFORA_ASSIGN_R(const ExpressionPtr parsed, parse_expression(spec, scope));
   if (parsed->constant() == nullptr)
-    return fail_code(code, fmt::format("The $bucket {} field must be an array of constant values", what));
+    return fail_code(code,
+                     fmt::format("The $bucket {} field must be an array of constant values", what));
   return *parsed->constant();
 }
 
@@ -35,15 +37,18 @@ bool is_path_or_expression(const ValueView& v) {
 
 Status read_boundaries(const ValueView& v, VariableScope& scope, std::vector<Value>& out) {
   if (v.type() != kArray)
-    return {location_code(40200), fmt::format("The $bucket 'boundaries' field must be an array, but found type: {}.",
-                                              type_text(v))};
+    return {location_code(40200),
+            fmt::format("The $bucket 'boundaries' field must be an array, but found type: {}.",
+                        type_text(v))};
   for (const Element& e : v.as_document()) {
     MULTIFORA_ASSIGN(Value boundary, constant_of(e.value(), scope, 40191, "'boundaries'"));
     out.push_back(std::move(boundary));
   }
   if (out.size() < 2)
-    return {location_code(40192), fmt::format("The $bucket 'boundaries' field must have at least 2 values, but "
-                                              "found {} value(s).", out.size())};
+    return {location_code(40192),
+            fmt::format("The $bucket 'boundaries' field must have at least 2 values, but "
+                        "found {} value(s).",
+                        out.size())};
   return {};
 }
 
@@ -52,20 +57,24 @@ Status check_boundaries(const BucketSpec& spec, const Collator* collator) {
     const ValueView a = spec.boundaries[i - 1].view();
     const ValueView b = spec.boundaries[i].view();
     if (canonical_type(a.type()) != canonical_type(b.type()))
-      return {location_code(40193), fmt::format("All values in the 'boundaries' option to $bucket must have the "
-                                                "same type. Found conflicting types {} and {}.", type_text(a),
-                                                type_text(b))};
+      return {location_code(40193),
+              fmt::format("All values in the 'boundaries' option to $bucket must have the "
+                          "same type. Found conflicting types {} and {}.",
+                          type_text(a), type_text(b))};
     if (compare_values(a, b, collator) >= 0)
-      return {location_code(40194), fmt::format("The 'boundaries' option to $bucket must be sorted in ascending "
-                                                "order. Found values {} and {}.", value_text(a), value_text(b))};
+      return {location_code(40194),
+              fmt::format("The 'boundaries' option to $bucket must be sorted in ascending "
+                          "order. Found values {} and {}.",
+                          value_text(a), value_text(b))};
   }
   if (spec.otherwise_value.missing()) return {};
   const ValueView d = spec.otherwise_value.view();
   const bool below = compare_values(d, spec.boundaries.front().view(), collator) < 0;
   const bool above = compare_values(d, spec.boundaries.back().view(), collator) >= 0;
   if (!below && !above)
-    return {location_code(40199), "The $bucket 'default' field must be less than the lowest boundary or greater than "
-                                  "or equal to the highest boundary."};
+    return {location_code(40199),
+            "The $bucket 'default' field must be less than the lowest boundary or greater than "
+            "or equal to the highest boundary."};
   return {};
 }
 
@@ -74,7 +83,8 @@ void append_const(DocumentBuilder& out, std::string_view name, const ValueView& 
 }
 
 // The branch of one bucket: {case: {$and: [{$gte: [by, low]}, {$lt: [by, high]}]}, then: low}
-void append_branch(ArrayBuilder& branches, const ValueView& by, const ValueView& low, const ValueView& high) {
+void append_branch(ArrayBuilder& branches, const ValueView& by, const ValueView& low,
+                   const ValueView& high) {
   DocumentBuilder branch = branches.object();
   DocumentBuilder test = branch.object("case");
   ArrayBuilder both = test.array("$and");
@@ -100,9 +110,11 @@ OwnedDocument bucket_group(const BucketSpec& spec) {
     {
       ArrayBuilder branches = cases.array("branches");
       for (std::size_t i = 1; i < spec.boundaries.size(); ++i)
-        append_branch(branches, spec.group_by, spec.boundaries[i - 1].view(), spec.boundaries[i].view());
+        append_branch(branches, spec.group_by, spec.boundaries[i - 1].view(),
+                      spec.boundaries[i].view());
     }
-    if (!spec.otherwise_value.missing()) append_const(cases, "default", spec.otherwise_value.view());
+    if (!spec.otherwise_value.missing())
+      append_const(cases, "default", spec.otherwise_value.view());
   }
   if (spec.output.missing())
     group.object("count").append("$sum", std::int32_t{1});
@@ -111,27 +123,33 @@ OwnedDocument bucket_group(const BucketSpec& spec) {
   return std::move(group).finish();
 }
 
-Status parse_bucket(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_bucket(const StageRow&, const ValueView& value, PipelineContext& context,
+                    StageList& out) {
   if (value.type() != kObject)
-    return {location_code(40201), fmt::format("Argument to $bucket stage must be an object, but found type: {}.",
-                                              type_text(value))};
+    return {location_code(40201),
+            fmt::format("Argument to $bucket stage must be an object, but found type: {}.",
+                        type_text(value))};
   BucketSpec spec;
   bool have_boundaries = false;
   for (const Element& e : value.as_document()) {
     if (e.name() == "groupBy") {
       if (!is_path_or_expression(e.value()))
-        return {location_code(40202), fmt::format("The $bucket 'groupBy' field must be defined as a $-prefixed path or "
-                                                  "an expression, but found: {}.", value_text(e.value()))};
+        return {location_code(40202),
+                fmt::format("The $bucket 'groupBy' field must be defined as a $-prefixed path or "
+                            "an expression, but found: {}.",
+                            value_text(e.value()))};
       spec.group_by = e.value();
     } else if (e.name() == "boundaries") {
       have_boundaries = true;
       MULTIFORA_TRY(read_boundaries(e.value(), context.scope, spec.boundaries));
     } else if (e.name() == "default") {
-      MULTIFORA_ASSIGN(spec.otherwise_value, constant_of(e.value(), context.scope, 40195, "'default'"));
+      MULTIFORA_ASSIGN(spec.otherwise_value,
+                       constant_of(e.value(), context.scope, 40195, "'default'"));
     } else if (e.name() == "output") {
       if (e.type() != kObject)
-        return {location_code(40196), fmt::format("The $bucket 'output' field must be an object, but found type: {}.",
-                                                  type_text(e.value()))};
+        return {location_code(40196),
+                fmt::format("The $bucket 'output' field must be an object, but found type: {}.",
+                            type_text(e.value()))};
       spec.output = e.value();
     } else {
       return {location_code(40197), fmt::format("Unrecognized option to $bucket: {}.", e.name())};
@@ -154,8 +172,11 @@ class BucketAutoStage final : public PipelineStage {
  public:
   BucketAutoStage(PipelineContext& context, ExpressionPtr group_by, std::int32_t buckets,
                   std::optional<Granularity> granularity, std::vector<GroupField> fields)
-      : PipelineStage(context), group_by_(std::move(group_by)), buckets_(buckets),
-        granularity_(std::move(granularity)), fields_(std::move(fields)) {}
+      : PipelineStage(context),
+        group_by_(std::move(group_by)),
+        buckets_(buckets),
+        granularity_(std::move(granularity)),
+        fields_(std::move(fields)) {}
 
   Result<std::optional<DocumentView>> next() override {
     if (!sorter_) MULTIFORA_TRY_R(load());
@@ -247,14 +268,17 @@ class BucketAutoStage final : public PipelineStage {
         MULTIFORA_TRY(take(accumulators, ignored));
       }
     } else {
-      while (have_ && equal_values(head_.view()["v"], max.view(), collator)) MULTIFORA_TRY(take(accumulators, max));
-      if (have_) max = Value(head_.view()["v"]).own();  // the next bucket's least is this one's bound
+      while (have_ && equal_values(head_.view()["v"], max.view(), collator))
+        MULTIFORA_TRY(take(accumulators, max));
+      if (have_)
+        max = Value(head_.view()["v"]).own();  // the next bucket's least is this one's bound
     }
     previous_max_ = max;
     return build(min.view(), max.view(), accumulators);
   }
 
-  Status build(const ValueView& min, const ValueView& max, const std::vector<AccumulatorPtr>& accumulators) {
+  Status build(const ValueView& min, const ValueView& max,
+               const std::vector<AccumulatorPtr>& accumulators) {
     out_.clear();
     DocumentBuilder out(&out_);
     {
@@ -284,10 +308,12 @@ class BucketAutoStage final : public PipelineStage {
   Buffer out_;
 };
 
-Status parse_bucket_auto(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_bucket_auto(const StageRow&, const ValueView& value, PipelineContext& context,
+                         StageList& out) {
   if (value.type() != kObject)
-    return {location_code(40240), fmt::format("The argument to $bucketAuto must be an object, but found type: {}.",
-                                              type_text(value))};
+    return {location_code(40240),
+            fmt::format("The argument to $bucketAuto must be an object, but found type: {}.",
+                        type_text(value))};
   ExpressionPtr group_by;
   std::int32_t buckets = 0;
   std::optional<Granularity> granularity;
@@ -296,33 +322,46 @@ Status parse_bucket_auto(const StageRow&, const ValueView& value, PipelineContex
   for (const Element& e : value.as_document()) {
     if (e.name() == "groupBy") {
       if (!is_path_or_expression(e.value()))
-        return {location_code(40239), fmt::format("The $bucketAuto 'groupBy' field must be defined as a $-prefixed "
-                                                  "path or an expression object, but found: {}",
-                                                  value_text(e.value()))};
+        return {location_code(40239),
+                fmt::format("The $bucketAuto 'groupBy' field must be defined as a $-prefixed "
+                            "path or an expression object, but found: {}",
+                            value_text(e.value()))};
       MULTIFORA_ASSIGN(group_by, parse_expression(e.value(), context.scope));
     } else if (e.name() == "buckets") {
       if (!e->is_number())
-        return {location_code(40241), fmt::format("The $bucketAuto 'buckets' field must be a numeric value, but found "
-                                                  "type: {}", type_text(e.value()))};
+        return {location_code(40241),
+                fmt::format("The $bucketAuto 'buckets' field must be a numeric value, but found "
+                            "type: {}",
+                            type_text(e.value()))};
       if (!exact_int32(e.value(), &buckets))
-        return {location_code(40242), fmt::format("The $bucketAuto 'buckets' field must be representable as a 32-bit "
-                                                  "integer, but found {}", value_text(e.value()))};
+        return {location_code(40242),
+                fmt::format("The $bucketAuto 'buckets' field must be representable as a 32-bit "
+                            "integer, but found {}",
+                            value_text(e.value()))};
       if (buckets <= 0)
-        return {location_code(40243), fmt::format("The $bucketAuto 'buckets' field must be greater than 0, but found: "
-                                                  "{}", buckets)};
+        return {location_code(40243),
+                fmt::format("The $bucketAuto 'buckets' field must be greater than 0, but found: "
+                            "{}",
+                            buckets)};
     } else if (e.name() == "output") {
       if (e.type() != kObject)
-        return {location_code(40244), fmt::format("The $bucketAuto 'output' field must be an object, but found type: "
-                                                  "{}", type_text(e.value()))};
+        return {location_code(40244),
+                fmt::format("The $bucketAuto 'output' field must be an object, but found type: "
+                            "{}",
+                            type_text(e.value()))};
       have_output = true;
-      for (const Element& f : e->as_document()) MULTIFORA_TRY(parse_group_field(f, context.scope, fields));
+      for (const Element& f : e->as_document())
+        MULTIFORA_TRY(parse_group_field(f, context.scope, fields));
     } else if (e.name() == "granularity") {
       if (e.type() != kString)
-        return {location_code(40261), fmt::format("The $bucketAuto 'granularity' field must be a string, but found "
-                                                  "type: {}", type_text(e.value()))};
+        return {location_code(40261),
+                fmt::format("The $bucketAuto 'granularity' field must be a string, but found "
+                            "type: {}",
+                            type_text(e.value()))};
       MULTIFORA_ASSIGN(granularity, Granularity::find(e->as_string()));
     } else {
-      return {location_code(40245), fmt::format("Unrecognized option to $bucketAuto: {}.", e.name())};
+      return {location_code(40245),
+              fmt::format("Unrecognized option to $bucketAuto: {}.", e.name())};
     }
   }
   if (!group_by || buckets == 0)
@@ -333,8 +372,8 @@ Status parse_bucket_auto(const StageRow&, const ValueView& value, PipelineContex
     const OwnedDocument built = std::move(count).finish();
     MULTIFORA_TRY(parse_group_field(built.view().first(), context.scope, fields));
   }
-  out.push_back(std::make_unique<BucketAutoStage>(context, std::move(group_by), buckets, std::move(granularity),
-                                                  std::move(fields)));
+  out.push_back(std::make_unique<BucketAutoStage>(context, std::move(group_by), buckets,
+                                                  std::move(granularity), std::move(fields)));
   return {};
 }
 
@@ -345,6 +384,8 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-std::span<const StageRow> bucket_stages() { return kRows; }
+std::span<const StageRow> bucket_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -51,7 +51,9 @@ class DensifyStage final : public PipelineStage {
     }
   }
   std::string_view name() const override { return "$densify"; }
-  void append_to(ArrayBuilder& out) const override { out.object().append("$densify", given_.view()); }
+  void append_to(ArrayBuilder& out) const override {
+    out.object().append("$densify", given_.view());
+  }
 
  private:
   Status load() {
@@ -87,7 +89,8 @@ class DensifyStage final : public PipelineStage {
   Status check(const ValueView& v) const {
     if (spec_.unit ? v.type() != kDate : !v.is_number())
       return {location_code(spec_.unit ? 6053600 : 5733201),
-              fmt::format("Densify field type must be {}, found: {}", spec_.unit ? "date" : "numeric", type_text(v))};
+              fmt::format("Densify field type must be {}, found: {}",
+                          spec_.unit ? "date" : "numeric", type_text(v))};
     return {};
   }
 
@@ -143,7 +146,8 @@ class DensifyStage final : public PipelineStage {
     const int order = compare_values(v, position_.view());
     if (order > 0) {
       until_ = Value(v).own();
-      if (spec_.bounds == DensifySpec::Bounds::kExplicit && compare_values(v, spec_.high.view()) > 0)
+      if (spec_.bounds == DensifySpec::Bounds::kExplicit &&
+          compare_values(v, spec_.high.view()) > 0)
         until_ = spec_.high;
       inclusive_ = false;
       generating_ = true;
@@ -165,8 +169,9 @@ class DensifyStage final : public PipelineStage {
 
   Status step() {
     if (spec_.unit) {
-      const std::optional<std::int64_t> moved = date_add(position_.view().as_date_ms(), *spec_.unit,
-                                                         spec_.step.view().number_as_int64(), *TimeZone::utc());
+      const std::optional<std::int64_t> moved =
+          date_add(position_.view().as_date_ms(), *spec_.unit, spec_.step.view().number_as_int64(),
+                   *TimeZone::utc());
       if (!moved) return {location_code(5166406), "$densify overflowed"};
       position_ = Value::date_ms(*moved);
       return {};
@@ -180,8 +185,9 @@ class DensifyStage final : public PipelineStage {
     const int order = compare_values(position_.view(), until_.view());
     if (order > 0 || (order == 0 && !inclusive_)) return false;
     if (++generated_ > kGeneratedMax)
-      return fail_code(5897900, fmt::format("Generated {} documents in $densify, which is over the limit of {}", generated_,
-                                            kGeneratedMax));
+      return fail_code(
+          5897900, fmt::format("Generated {} documents in $densify, which is over the limit of {}",
+                               generated_, kGeneratedMax));
     out_.clear();
     { DocumentBuilder empty(&out_); }
     for (const std::string& p : spec_.partition) set(p, value_at(partition_example_.view(), p));
@@ -219,31 +225,39 @@ Status read_range(DocumentView range, DensifySpec& spec) {
   for (const Element& e : range) {
     if (e.name() == "step") {
       if (!e->is_number() || compare_values(e.value(), Value::of(std::int32_t{0}).view()) <= 0)
-        return {location_code(5733401), "the step parameter in a range statement must be a strictly positive numeric value"};
+        return {
+            location_code(5733401),
+            "the step parameter in a range statement must be a strictly positive numeric value"};
       spec.step = Value(e.value()).own();
     } else if (e.name() == "unit") {
       if (e.type() == kString) spec.unit = parse_date_unit(e->as_string());
-      if (!spec.unit) return {ErrorCode::kFailedToParse, "the unit parameter in a range statement must be a time unit"};
+      if (!spec.unit)
+        return {ErrorCode::kFailedToParse,
+                "the unit parameter in a range statement must be a time unit"};
     } else if (e.name() == "bounds") {
       bounds = e.value();
     } else {
-      return {ErrorCode::kUnknownField, fmt::format("BSON field '$densify.range.{}' is an unknown field.", e.name())};
+      return {ErrorCode::kUnknownField,
+              fmt::format("BSON field '$densify.range.{}' is an unknown field.", e.name())};
     }
   }
   if (spec.step.missing() || bounds.missing())
     return {location_code(40414), "$densify's range needs 'step' and 'bounds'"};
   std::int64_t whole = 0;
   if (spec.unit && !spec.step.view().exact_int64(&whole))
-    return {location_code(6586400), "the step parameter in a range statement must be a whole number when densifying a date "
-                                    "range"};
+    return {location_code(6586400),
+            "the step parameter in a range statement must be a whole number when densifying a date "
+            "range"};
   if (bounds.type() == kString) {
     if (bounds.as_string() != "full" && bounds.as_string() != "partition")
       return {location_code(5946802), "Bounds string must either be 'full' or 'partition'"};
-    spec.bounds = bounds.as_string() == "full" ? DensifySpec::Bounds::kFull : DensifySpec::Bounds::kPartition;
+    spec.bounds =
+        bounds.as_string() == "full" ? DensifySpec::Bounds::kFull : DensifySpec::Bounds::kPartition;
     return {};
   }
   if (bounds.type() != kArray || bounds.as_document().count() != 2)
-    return {location_code(5733403), "a bounding array in a range statement must have exactly two elements"};
+    return {location_code(5733403),
+            "a bounding array in a range statement must have exactly two elements"};
   auto it = bounds.as_document().begin();
   spec.bounds = DensifySpec::Bounds::kExplicit;
   spec.low = Value(it->value()).own();
@@ -251,43 +265,54 @@ Status read_range(DocumentView range, DensifySpec& spec) {
   const bool good = spec.unit ? spec.low.type() == kDate && spec.high.type() == kDate
                               : spec.low.view().is_number() && spec.high.view().is_number();
   if (!good)
-    return {location_code(5733406), "the elements of a bounds array must be numbers, or dates where there is a unit"};
+    return {location_code(5733406),
+            "the elements of a bounds array must be numbers, or dates where there is a unit"};
   if (compare_values(spec.low.view(), spec.high.view()) > 0)
-    return {location_code(5733402), "the bounds in a range statement must be the string 'full', 'partition', or an "
-                                    "ascending array of two numbers or two dates"};
+    return {location_code(5733402),
+            "the bounds in a range statement must be the string 'full', 'partition', or an "
+            "ascending array of two numbers or two dates"};
   return {};
 }
 
-Status parse_densify(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_densify(const StageRow&, const ValueView& value, PipelineContext& context,
+                     StageList& out) {
   if (value.type() != kObject)
     return {location_code(5733200), "the $densify stage specification must be an object"};
   DensifySpec spec;
   bool have_range = false;
   for (const Element& e : value.as_document()) {
     if (e.name() == "field") {
-      if (e.type() != kString) return {ErrorCode::kTypeMismatch, "'$densify.field' must be a string"};
+      if (e.type() != kString)
+        return {ErrorCode::kTypeMismatch, "'$densify.field' must be a string"};
       spec.field = e->as_string();
       MULTIFORA_TRY(check_field_path(spec.field));
     } else if (e.name() == "partitionByFields") {
-      if (e.type() != kArray) return {ErrorCode::kTypeMismatch, "'$densify.partitionByFields' must be an array"};
+      if (e.type() != kArray)
+        return {ErrorCode::kTypeMismatch, "'$densify.partitionByFields' must be an array"};
       for (const Element& p : e->as_document()) {
-        if (p.type() != kString) return {ErrorCode::kTypeMismatch, "'$densify.partitionByFields' must hold strings"};
+        if (p.type() != kString)
+          return {ErrorCode::kTypeMismatch, "'$densify.partitionByFields' must hold strings"};
         MULTIFORA_TRY(check_field_path(p->as_string()));
         spec.partition.emplace_back(p->as_string());
       }
     } else if (e.name() == "range") {
-      if (e.type() != kObject) return {ErrorCode::kTypeMismatch, "'$densify.range' must be an object"};
+      if (e.type() != kObject)
+        return {ErrorCode::kTypeMismatch, "'$densify.range' must be an object"};
       MULTIFORA_TRY(read_range(e->as_document(), spec));
       have_range = true;
     } else {
-      return {ErrorCode::kUnknownField, fmt::format("BSON field '$densify.{}' is an unknown field.", e.name())};
+      return {ErrorCode::kUnknownField,
+              fmt::format("BSON field '$densify.{}' is an unknown field.", e.name())};
     }
   }
-  if (spec.field.empty() || !have_range) return {location_code(40414), "$densify needs 'field' and 'range'"};
+  if (spec.field.empty() || !have_range)
+    return {location_code(40414), "$densify needs 'field' and 'range'"};
   if (spec.bounds == DensifySpec::Bounds::kPartition && spec.partition.empty())
-    return {location_code(5733408), "One may not specify the bounds as 'partition' without specifying a non-empty array of "
-                                    "partitionByFields."};
-  out.push_back(std::make_unique<DensifyStage>(context, std::move(spec), OwnedDocument(value.as_document())));
+    return {location_code(5733408),
+            "One may not specify the bounds as 'partition' without specifying a non-empty array of "
+            "partitionByFields."};
+  out.push_back(
+      std::make_unique<DensifyStage>(context, std::move(spec), OwnedDocument(value.as_document())));
   return {};
 }
 
@@ -295,6 +320,8 @@ constexpr StageRow kRows[] = {{"$densify", parse_densify}};
 
 }  // namespace
 
-std::span<const StageRow> densify_stages() { return kRows; }
+std::span<const StageRow> densify_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -35,7 +35,8 @@ class GraphLookupStage final : public PipelineStage {
     MULTIFORA_TRY_R(search(*d, found));
     found.close();
     out_.clear();
-    append_with_path(out_, *d, spec_.as, as_value(DocumentView::assume_valid(Bytes(found_)), kArray));
+    append_with_path(out_, *d, spec_.as,
+                     as_value(DocumentView::assume_valid(Bytes(found_)), kArray));
     MULTIFORA_TRY_R(check_document_size(out_.size()));
     return DocumentView::assume_valid(Bytes(out_));
   }
@@ -54,7 +55,8 @@ class GraphLookupStage final : public PipelineStage {
     spec_.start->append_to(spec, "startWith");
     if (!spec_.depth_field.empty()) spec.append("depthField", spec_.depth_field);
     if (spec_.depth_max) spec.append("maxDepth", *spec_.depth_max);
-    if (!spec_.restrict_to.view().empty()) spec.append("restrictSearchWithMatch", spec_.restrict_to.view());
+    if (!spec_.restrict_to.view().empty())
+      spec.append("restrictSearchWithMatch", spec_.restrict_to.view());
   }
   Needs add_dependencies(std::vector<std::string>& paths) const override {
     return spec_.start->add_dependencies(paths) ? Needs::kNext : Needs::kWhole;
@@ -66,14 +68,16 @@ class GraphLookupStage final : public PipelineStage {
     MULTIFORA_ASSIGN(const Value start, spec_.start->evaluate(context().eval));
     std::vector<Value> frontier;
     if (start.type() == kArray) {
-      for (const Element& e : start.view().as_document()) frontier.push_back(Value(e.value()).own());
+      for (const Element& e : start.view().as_document())
+        frontier.push_back(Value(e.value()).own());
     } else {
       frontier.push_back(start.missing() ? Value::null() : start.own());
     }
     std::unordered_set<std::string> seen_ids;  // key strings of _id
     Asked asked(16, {context().collator.get()}, {context().collator.get()});
     std::uint64_t bytes = 0;
-    for (std::int64_t depth = 0; !frontier.empty() && (!spec_.depth_max || depth <= *spec_.depth_max); ++depth) {
+    for (std::int64_t depth = 0;
+         !frontier.empty() && (!spec_.depth_max || depth <= *spec_.depth_max); ++depth) {
       std::vector<Value> next;
       MULTIFORA_TRY(level(frontier, depth, seen_ids, asked, next, bytes, out));
       frontier = std::move(next);
@@ -87,7 +91,9 @@ class GraphLookupStage final : public PipelineStage {
   };
   struct Equal {
     const Collator* collator;
-    bool operator()(const Value& a, const Value& b) const { return equal_values(a.view(), b.view(), collator); }
+    bool operator()(const Value& a, const Value& b) const {
+      return equal_values(a.view(), b.view(), collator);
+    }
   };
   using Asked = std::unordered_set<Value, Hash, Equal>;
 
@@ -115,16 +121,18 @@ class GraphLookupStage final : public PipelineStage {
     return std::move(stage).finish();
   }
 
-  Status level(const std::vector<Value>& frontier, std::int64_t depth, std::unordered_set<std::string>& seen_ids,
-               Asked& asked, std::vector<Value>& next, std::uint64_t& bytes, ArrayBuilder& out) {
+  Status level(const std::vector<Value>& frontier, std::int64_t depth,
+               std::unordered_set<std::string>& seen_ids, Asked& asked, std::vector<Value>& next,
+               std::uint64_t& bytes, ArrayBuilder& out) {
     std::vector<Value> wanted;
     for (const Value& v : frontier)
       if (asked.insert(v).second) wanted.push_back(v);
     if (wanted.empty()) return {};
     std::vector<OwnedDocument> stages;
     stages.push_back(level_match(wanted));
-    MULTIFORA_ASSIGN(const auto pipeline,
-                     context().open_pipeline(*sub_, context().db + "." + spec_.from, std::move(stages)));
+    MULTIFORA_ASSIGN(
+        const auto pipeline,
+        context().open_pipeline(*sub_, context().db + "." + spec_.from, std::move(stages)));
     while (true) {
       MULTIFORA_TRY(poll());
       MULTIFORA_ASSIGN(const std::optional<DocumentView> d, pipeline->next());
@@ -166,8 +174,8 @@ class GraphLookupStage final : public PipelineStage {
 
 Status read_field(const Element& e, std::string& out) {
   if (e.type() != kString)
-    return {location_code(40103), fmt::format("expected string as argument for {}, found: {}", e.name(),
-                                              type_text(e.value()))};
+    return {location_code(40103), fmt::format("expected string as argument for {}, found: {}",
+                                              e.name(), type_text(e.value()))};
   out = e->as_string();
   return {};
 }
@@ -180,21 +188,25 @@ Status read_option(const Element& e, PipelineContext& context, GraphSpec& spec) 
   if (e.name() == "maxDepth") {
     std::int64_t n = 0;
     if (!e->is_number())
-      return {location_code(40100), fmt::format("maxDepth requires a numeric argument, found type: {}",
-                                                type_text(e.value()))};
+      return {location_code(40100),
+              fmt::format("maxDepth requires a numeric argument, found type: {}",
+                          type_text(e.value()))};
     if (e->number_as_double() < 0)
-      return {location_code(40101), fmt::format("maxDepth requires a nonnegative argument, found: {}",
-                                                value_text(e.value()))};
+      return {location_code(40101),
+              fmt::format("maxDepth requires a nonnegative argument, found: {}",
+                          value_text(e.value()))};
     if (!e->exact_int64(&n))
-      return {location_code(40102), fmt::format("maxDepth could not be represented as a long long: {}",
-                                                value_text(e.value()))};
+      return {location_code(40102),
+              fmt::format("maxDepth could not be represented as a long long: {}",
+                          value_text(e.value()))};
     spec.depth_max = n;
     return {};
   }
   if (e.name() == "restrictSearchWithMatch") {
     if (e.type() != kObject)
-      return {location_code(40185), fmt::format("restrictSearchWithMatch must be an object, found {}",
-                                                type_text(e.value()))};
+      return {
+          location_code(40185),
+          fmt::format("restrictSearchWithMatch must be an object, found {}", type_text(e.value()))};
     MULTIFORA_ASSIGN([[maybe_unused]] const auto matcher,
                      Matcher::compile(e->as_document(), {.collator = context.collator.get(),
                                                          .scope = &context.scope}));
@@ -213,15 +225,19 @@ Status read_option(const Element& e, PipelineContext& context, GraphSpec& spec) 
   return check_field_path(*field);
 }
 
-Status parse_graph_lookup(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_graph_lookup(const StageRow&, const ValueView& value, PipelineContext& context,
+                          StageList& out) {
   if (value.type() != kObject)
-    return {location_code(40327), fmt::format("the $graphLookup stage specification must be an object, but found {}",
-                                              type_text(value))};
+    return {location_code(40327),
+            fmt::format("the $graphLookup stage specification must be an object, but found {}",
+                        type_text(value))};
   GraphSpec spec;
   for (const Element& e : value.as_document()) MULTIFORA_TRY(read_option(e, context, spec));
-  if (spec.from.empty() || !spec.start || spec.connect_from.empty() || spec.connect_to.empty() || spec.as.empty())
-    return {location_code(40105), "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and "
-                                  "'connectToField' to be specified."};
+  if (spec.from.empty() || !spec.start || spec.connect_from.empty() || spec.connect_to.empty() ||
+      spec.as.empty())
+    return {location_code(40105),
+            "$graphLookup requires 'from', 'as', 'startWith', 'connectFromField', and "
+            "'connectToField' to be specified."};
   MULTIFORA_ASSIGN(auto sub, make_sub_context(context, spec.from));
   out.push_back(std::make_unique<GraphLookupStage>(context, std::move(spec), std::move(sub)));
   return {};
@@ -231,6 +247,8 @@ constexpr StageRow kRows[] = {{"$graphLookup", parse_graph_lookup}};
 
 }  // namespace
 
-std::span<const StageRow> graph_lookup_stages() { return kRows; }
+std::span<const StageRow> graph_lookup_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -18,13 +18,18 @@ Status parse_group_field(const Element& e, VariableScope& scope, std::vector<Gro
   if (e.name().find('.') != std::string_view::npos)
     return {location_code(40235), fmt::format("The field name '{}' cannot contain '.'", e.name())};
   if (e.name().starts_with('$'))
-    return {location_code(40236), fmt::format("The field name '{}' cannot be an operator name", e.name())};
-  if (e.type() != kObject || e->as_document().empty() || !e->as_document().first().name().starts_with('$'))
-    return {location_code(40234), fmt::format("The field '{}' must be an accumulator object", e.name())};
+    return {location_code(40236),
+            fmt::format("The field name '{}' cannot be an operator name", e.name())};
+  if (e.type() != kObject || e->as_document().empty() ||
+      !e->as_document().first().name().starts_with('$'))
+    return {location_code(40234),
+            fmt::format("The field '{}' must be an accumulator object", e.name())};
   if (e->as_document().count() != 1)
-    return {location_code(40238), fmt::format("The field '{}' must specify one accumulator", e.name())};
+    return {location_code(40238),
+            fmt::format("The field '{}' must specify one accumulator", e.name())};
   const Element accumulator = e->as_document().first();
-  MULTIFORA_ASSIGN(SpecPtr spec, AccumulatorSpec::parse(accumulator.name(), accumulator.value(), scope));
+  MULTIFORA_ASSIGN(SpecPtr spec,
+                   AccumulatorSpec::parse(accumulator.name(), accumulator.value(), scope));
   out.push_back({std::string(e.name()), std::move(spec)});
   return {};
 }
@@ -56,7 +61,9 @@ struct KeyHash {
 };
 struct KeyEqual {
   const Collator* collator;
-  bool operator()(const Value& a, const Value& b) const { return equal_values(a.view(), b.view(), collator); }
+  bool operator()(const Value& a, const Value& b) const {
+    return equal_values(a.view(), b.view(), collator);
+  }
 };
 
 class GroupStage final : public PipelineStage {
@@ -213,8 +220,10 @@ class GroupStage final : public PipelineStage {
   Buffer out_;
 };
 
-Status parse_group(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
-  if (spec.type() != kObject) return {location_code(15947), "a group's fields must be specified in an object"};
+Status parse_group(const StageRow&, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
+  if (spec.type() != kObject)
+    return {location_code(15947), "a group's fields must be specified in an object"};
   ExpressionPtr key;
   std::vector<GroupField> fields;
   for (const Element& e : spec.as_document()) {
@@ -236,6 +245,8 @@ constexpr StageRow kRows[] = {{"$group", parse_group}};
 
 }  // namespace
 
-std::span<const StageRow> group_stages() { return kRows; }
+std::span<const StageRow> group_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

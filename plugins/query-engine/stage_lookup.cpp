@@ -187,7 +187,8 @@ class LookupStage final : public PipelineStage {
     static constexpr char kNothing = 0;
     const Value number = Value::of(position);
     with_index_.clear();
-    append_with_path(with_index_, *d, unwind_->index, position < 0 ? ValueView(kNull, &kNothing, 0) : number.view());
+    append_with_path(with_index_, *d, unwind_->index,
+                     position < 0 ? ValueView(kNull, &kNothing, 0) : number.view());
     return DocumentView::assume_valid(Bytes(with_index_));
   }
 
@@ -260,8 +261,10 @@ class LookupStage final : public PipelineStage {
       if (!d) return {};
       out.append(*d);
       if (!check_document_size(out.size_bytes()).ok())
-        return {location_code(4568), fmt::format("Total size of documents in {} matching pipeline's $lookup stage "
-                                                 "exceeds maximum document size", spec_.from)};
+        return {location_code(4568),
+                fmt::format("Total size of documents in {} matching pipeline's $lookup stage "
+                            "exceeds maximum document size",
+                            spec_.from)};
     }
   }
 
@@ -301,7 +304,8 @@ class LookupStage final : public PipelineStage {
     if (!specs) return false;
     for (const OwnedDocument& spec : *specs) {
       const ValueView key = spec.view()["key"];
-      if (key.type() == kObject && key.as_document().first().name() == spec_.foreign_field) return true;
+      if (key.type() == kObject && key.as_document().first().name() == spec_.foreign_field)
+        return true;
     }
     return false;
   }
@@ -325,8 +329,9 @@ class LookupStage final : public PipelineStage {
 
 Status read_let(const ValueView& v, PipelineContext& context, LookupSpec& spec) {
   if (v.type() != kObject)
-    return {ErrorCode::kFailedToParse, fmt::format("$lookup argument 'let: {}' must be an object, is type {}",
-                                                   value_text(v), type_text(v))};
+    return {ErrorCode::kFailedToParse,
+            fmt::format("$lookup argument 'let: {}' must be an object, is type {}", value_text(v),
+                        type_text(v))};
   for (const Element& e : v.as_document()) {
     MULTIFORA_ASSIGN(ExpressionPtr value, parse_expression(e.value(), context.scope));
     spec.let_names.emplace_back(e.name());
@@ -337,8 +342,9 @@ Status read_let(const ValueView& v, PipelineContext& context, LookupSpec& spec) 
 
 Status read_text(const Element& e, std::string& out) {
   if (e.type() != kString)
-    return {ErrorCode::kFailedToParse, fmt::format("$lookup argument '{}: {}' must be a string, is type {}", e.name(),
-                                                   value_text(e.value()), type_text(e.value()))};
+    return {ErrorCode::kFailedToParse,
+            fmt::format("$lookup argument '{}: {}' must be a string, is type {}", e.name(),
+                        value_text(e.value()), type_text(e.value()))};
   out = e->as_string();
   return {};
 }
@@ -368,30 +374,37 @@ Status read_spec(DocumentView document, PipelineContext& context, LookupSpec& sp
   }
   if (spec.as.empty()) return {ErrorCode::kFailedToParse, "must specify 'as' field for a $lookup"};
   MULTIFORA_TRY(check_field_path(spec.as));
-  const bool documents = !spec.pipeline.empty() && spec.pipeline.front().view().first().name() == "$documents";
+  const bool documents =
+      !spec.pipeline.empty() && spec.pipeline.front().view().first().name() == "$documents";
   if (spec.from.empty() && !documents)
-    return {ErrorCode::kFailedToParse, "must specify 'pipeline' when 'from' is empty, and its first stage must be "
-                                       "$documents"};
+    return {ErrorCode::kFailedToParse,
+            "must specify 'pipeline' when 'from' is empty, and its first stage must be "
+            "$documents"};
   if (have_local != have_foreign)
-    return {ErrorCode::kFailedToParse, "$lookup requires both or neither of 'localField' and 'foreignField' to be "
-                                       "specified"};
+    return {ErrorCode::kFailedToParse,
+            "$lookup requires both or neither of 'localField' and 'foreignField' to be "
+            "specified"};
   spec.have_fields = have_local;
   if (!spec.have_fields && !spec.have_pipeline)
-    return {ErrorCode::kFailedToParse, "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to "
-                                       "be specified"};
+    return {ErrorCode::kFailedToParse,
+            "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to "
+            "be specified"};
   if (spec.have_fields) {
     MULTIFORA_TRY(check_field_path(spec.local_field));
     MULTIFORA_TRY(check_field_path(spec.foreign_field));
   }
   if (!spec.have_pipeline && !spec.let_names.empty())
-    return {ErrorCode::kFailedToParse, "$lookup with a 'let' argument must also specify 'pipeline'"};
+    return {ErrorCode::kFailedToParse,
+            "$lookup with a 'let' argument must also specify 'pipeline'"};
   return {};
 }
 
-Status parse_lookup(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_lookup(const StageRow&, const ValueView& value, PipelineContext& context,
+                    StageList& out) {
   if (value.type() != kObject)
-    return {ErrorCode::kFailedToParse, fmt::format("the $lookup stage specification must be an object, but found {}",
-                                                   type_text(value))};
+    return {ErrorCode::kFailedToParse,
+            fmt::format("the $lookup stage specification must be an object, but found {}",
+                        type_text(value))};
   LookupSpec spec;
   MULTIFORA_TRY(read_spec(value.as_document(), context, spec));
   MULTIFORA_TRY(forbid_stages(spec.pipeline, kNotInSubPipeline, 51047, "$lookup"));
@@ -403,7 +416,8 @@ Status parse_lookup(const StageRow&, const ValueView& value, PipelineContext& co
   }
   // Parsed once now for its mistakes; each run parses it again with values to look for.
   MULTIFORA_TRY(check_pipeline(spec.pipeline, *sub));
-  out.push_back(std::make_unique<LookupStage>(context, std::move(spec), std::move(sub), std::move(slots)));
+  out.push_back(
+      std::make_unique<LookupStage>(context, std::move(spec), std::move(sub), std::move(slots)));
   return {};
 }
 
@@ -411,6 +425,8 @@ constexpr StageRow kRows[] = {{"$lookup", parse_lookup}};
 
 }  // namespace
 
-std::span<const StageRow> lookup_stages() { return kRows; }
+std::span<const StageRow> lookup_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

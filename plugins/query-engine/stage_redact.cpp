@@ -10,8 +10,12 @@ using enum BsonType;
 
 class RedactStage final : public PipelineStage {
  public:
-  RedactStage(PipelineContext& context, ExpressionPtr expression, int current_slot, int descend_slot)
-      : PipelineStage(context), expression_(std::move(expression)), current_(current_slot), descend_(descend_slot) {}
+  RedactStage(PipelineContext& context, ExpressionPtr expression, int current_slot,
+              int descend_slot)
+      : PipelineStage(context),
+        expression_(std::move(expression)),
+        current_(current_slot),
+        descend_(descend_slot) {}
 
   Result<std::optional<DocumentView>> next() override {
     while (true) {
@@ -46,8 +50,11 @@ class RedactStage final : public PipelineStage {
       if (text == "prune") return Decision::kPrune;
       if (text == "keep") return Decision::kKeep;
     }
-    return fail_code(17053, fmt::format("$redact's expression should not return anything aside from the variables "
-                                        "$$KEEP, $$DESCEND, and $$PRUNE, but returned {}", value_text(v.view())));
+    return fail_code(
+        17053,
+        fmt::format("$redact's expression should not return anything aside from the variables "
+                    "$$KEEP, $$DESCEND, and $$PRUNE, but returned {}",
+                    value_text(v.view())));
   }
 
   Result<bool> redact_root(DocumentView d) {
@@ -110,7 +117,8 @@ class RedactStage final : public PipelineStage {
   Buffer out_;
 };
 
-Status parse_redact(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_redact(const StageRow&, const ValueView& value, PipelineContext& context,
+                    StageList& out) {
   VariableScope& scope = context.scope;
   const std::size_t mark = scope.mark();
   const int current = scope.define_system("CURRENT");
@@ -128,6 +136,8 @@ constexpr StageRow kRows[] = {{"$redact", parse_redact}};
 
 }  // namespace
 
-std::span<const StageRow> redact_stages() { return kRows; }
+std::span<const StageRow> redact_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -28,7 +28,8 @@ SpillOptions PipelineStage::spill_options(std::string_view stage) const {
 
 // ---------------------------------------------------------------- $match
 
-Result<std::unique_ptr<MatchStage>> MatchStage::make(PipelineContext& context, DocumentView filter) {
+Result<std::unique_ptr<MatchStage>> MatchStage::make(PipelineContext& context,
+                                                     DocumentView filter) {
   MULTIFORA_ASSIGN_R(auto matcher, Matcher::compile(filter, {.collator = context.collator.get(),
                                                              .scope = &context.scope}));
   return std::make_unique<MatchStage>(context, std::move(matcher));
@@ -54,7 +55,8 @@ PipelineStage::Needs MatchStage::add_dependencies(std::vector<std::string>& path
 
 namespace {
 
-Status parse_match(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_match(const StageRow&, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
   if (spec.type() != kObject)
     return {location_code(15959), "the match filter must be an expression in an object"};
   MULTIFORA_ASSIGN(auto stage, MatchStage::make(context, spec.as_document()));
@@ -74,14 +76,18 @@ Result<std::optional<DocumentView>> SkipStage::next() {
   }
   return source_->next();
 }
-void SkipStage::append_to(ArrayBuilder& out) const { out.object().append("$skip", n_); }
+void SkipStage::append_to(ArrayBuilder& out) const {
+  out.object().append("$skip", n_);
+}
 
 Result<std::optional<DocumentView>> LimitStage::next() {
   if (given_ == n_) return std::nullopt;
   ++given_;
   return source_->next();
 }
-void LimitStage::append_to(ArrayBuilder& out) const { out.object().append("$limit", n_); }
+void LimitStage::append_to(ArrayBuilder& out) const {
+  out.object().append("$limit", n_);
+}
 
 Result<std::optional<DocumentView>> CountStage::next() {
   if (done_) return std::nullopt;
@@ -99,7 +105,9 @@ Result<std::optional<DocumentView>> CountStage::next() {
   result_ = std::move(out).finish();
   return result_.view();
 }
-void CountStage::append_to(ArrayBuilder& out) const { out.object().append("$count", field_); }
+void CountStage::append_to(ArrayBuilder& out) const {
+  out.object().append("$count", field_);
+}
 
 namespace {
 
@@ -107,32 +115,41 @@ Result<std::int64_t> whole_argument(std::string_view name, const ValueView& spec
                                     int range_code, std::int64_t least) {
   std::int64_t n = 0;
   if (!spec.is_number() || !spec.exact_int64(&n))
-    return fail_code(type_code, fmt::format("invalid argument to {} stage: Expected a number in: {}: {}", name,
-                                            name, value_text(spec)));
+    return fail_code(type_code,
+                     fmt::format("invalid argument to {} stage: Expected a number in: {}: {}", name,
+                                 name, value_text(spec)));
   if (n < least)
-    return fail_code(range_code, least == 1 ? "the limit must be positive"
-                                            : fmt::format("invalid argument to {} stage: Expected a "
-                                                          "non-negative number in: {}: {}", name, name, n));
+    return fail_code(range_code, least == 1
+                                     ? "the limit must be positive"
+                                     : fmt::format("invalid argument to {} stage: Expected a "
+                                                   "non-negative number in: {}: {}",
+                                                   name, name, n));
   return n;
 }
 
-Status parse_skip(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_skip(const StageRow&, const ValueView& spec, PipelineContext& context,
+                  StageList& out) {
   MULTIFORA_ASSIGN(const std::int64_t n, whole_argument("$skip", spec, 5107200, 5107200, 0));
   out.push_back(std::make_unique<SkipStage>(context, n));
   return {};
 }
 
-Status parse_limit(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_limit(const StageRow&, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
   if (std::int64_t n = 0; spec.is_number() && spec.exact_int64(&n) && n < 0)
-    return {location_code(5107201), fmt::format("invalid argument to $limit stage: Expected a non-negative "
-                                                "number in: $limit: {}", n)};
+    return {location_code(5107201),
+            fmt::format("invalid argument to $limit stage: Expected a non-negative "
+                        "number in: $limit: {}",
+                        n)};
   MULTIFORA_ASSIGN(const std::int64_t n, whole_argument("$limit", spec, 5107201, 15958, 1));
   out.push_back(std::make_unique<LimitStage>(context, n));
   return {};
 }
 
-Status parse_count(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
-  if (spec.type() != kString) return {location_code(40156), "the count field must be a non-empty string"};
+Status parse_count(const StageRow&, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
+  if (spec.type() != kString)
+    return {location_code(40156), "the count field must be a non-empty string"};
   const std::string_view field = spec.as_string();
   if (field.empty()) return {location_code(40157), "the count field must be a non-empty string"};
   if (field[0] == '$') return {location_code(40158), "the count field cannot be a $-prefixed path"};
@@ -181,39 +198,49 @@ bool ProjectStage::changed_fields(std::vector<std::string>& fields) const {
 
 namespace {
 
-Status add_projection(const StageRow& row, DocumentView spec, ProjectionKind kind, PipelineContext& context,
-                      StageList& out) {
+Status add_projection(const StageRow& row, DocumentView spec, ProjectionKind kind,
+                      PipelineContext& context, StageList& out) {
   Result<std::unique_ptr<const Projection>> projection = Projection::parse(
-      spec, kind, nullptr, {.collator = context.collator.get(), .scope = &context.scope}, context.scope);
+      spec, kind, nullptr, {.collator = context.collator.get(), .scope = &context.scope},
+      context.scope);
   if (!projection)
-    return std::move(projection).error().with_context(fmt::format("Invalid {} :: caused by :", row.name));
-  out.push_back(std::make_unique<ProjectStage>(context, row.name, OwnedDocument(spec), std::move(*projection)));
+    return std::move(projection)
+        .error()
+        .with_context(fmt::format("Invalid {} :: caused by :", row.name));
+  out.push_back(std::make_unique<ProjectStage>(context, row.name, OwnedDocument(spec),
+                                               std::move(*projection)));
   return {};
 }
 
-Status parse_project(const StageRow& row, const ValueView& spec, PipelineContext& context, StageList& out) {
-  if (spec.type() != kObject) return {location_code(15969), "$project specification must be an object"};
+Status parse_project(const StageRow& row, const ValueView& spec, PipelineContext& context,
+                     StageList& out) {
+  if (spec.type() != kObject)
+    return {location_code(15969), "$project specification must be an object"};
   if (spec.as_document().empty())
-    return {location_code(51272), "Invalid $project :: caused by :: projection specification must have at least "
-                                  "one field"};
+    return {location_code(51272),
+            "Invalid $project :: caused by :: projection specification must have at least "
+            "one field"};
   return add_projection(row, spec.as_document(), ProjectionKind::kProject, context, out);
 }
 
-Status parse_add_fields(const StageRow& row, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_add_fields(const StageRow& row, const ValueView& spec, PipelineContext& context,
+                        StageList& out) {
   if (spec.type() != kObject)
-    return {location_code(40272), fmt::format("{} specification stage must be an object, got {}", row.name,
-                                              type_text(spec))};
+    return {location_code(40272), fmt::format("{} specification stage must be an object, got {}",
+                                              row.name, type_text(spec))};
   return add_projection(row, spec.as_document(), ProjectionKind::kAddFields, context, out);
 }
 
-Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& context,
+                   StageList& out) {
   if (spec.type() != kString && spec.type() != kArray)
     return {location_code(31002), "$unset specification must be a string or an array"};
   DocumentBuilder exclusion;
   const auto add = [&](const ValueView& v) -> Status {
     if (v.type() != kString)
-      return {location_code(31120), "$unset specification must be a string or an array containing only string "
-                                    "values"};
+      return {location_code(31120),
+              "$unset specification must be a string or an array containing only string "
+              "values"};
     if (v.as_string().starts_with('$'))
       return {location_code(31121), "$unset field names must not start with '$'"};
     exclusion.append(v.as_string(), false);
@@ -223,7 +250,8 @@ Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& 
     MULTIFORA_TRY(add(spec));
   } else {
     if (spec.as_document().empty())
-      return {location_code(31119), "$unset specification must be a string or an array with at least one field"};
+      return {location_code(31119),
+              "$unset specification must be a string or an array with at least one field"};
     for (const Element& e : spec.as_document()) MULTIFORA_TRY(add(e.value()));
   }
   const OwnedDocument built = std::move(exclusion).finish();
@@ -234,7 +262,8 @@ Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& 
 
 class UnwindStage final : public PipelineStage {
  public:
-  UnwindStage(PipelineContext& context, UnwindSpec spec) : PipelineStage(context), spec_(std::move(spec)) {}
+  UnwindStage(PipelineContext& context, UnwindSpec spec)
+      : PipelineStage(context), spec_(std::move(spec)) {}
   const UnwindSpec* unwind() const override { return &spec_; }
 
   Result<std::optional<DocumentView>> next() override {
@@ -314,7 +343,8 @@ class UnwindStage final : public PipelineStage {
   Buffer out_, with_index_;
 };
 
-Status parse_unwind(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_unwind(const StageRow&, const ValueView& spec, PipelineContext& context,
+                    StageList& out) {
   ValueView path;
   std::string_view index;
   bool preserve = false;
@@ -324,36 +354,46 @@ Status parse_unwind(const StageRow&, const ValueView& spec, PipelineContext& con
     for (const Element& e : spec.as_document()) {
       if (e.name() == "path") {
         if (e.type() != kString)
-          return {location_code(28808), fmt::format("expected a string as the path for $unwind stage, got {}",
-                                                    type_text(e.value()))};
+          return {location_code(28808),
+                  fmt::format("expected a string as the path for $unwind stage, got {}",
+                              type_text(e.value()))};
         path = e.value();
       } else if (e.name() == "preserveNullAndEmptyArrays") {
         if (e.type() != kBool)
-          return {location_code(28809), fmt::format("expected a boolean for the preserveNullAndEmptyArrays option "
-                                                    "to $unwind stage, got {}", type_text(e.value()))};
+          return {location_code(28809),
+                  fmt::format("expected a boolean for the preserveNullAndEmptyArrays option "
+                              "to $unwind stage, got {}",
+                              type_text(e.value()))};
         preserve = e->as_bool();
       } else if (e.name() == "includeArrayIndex") {
         if (e.type() != kString || e->as_string().empty())
-          return {location_code(28810), "expected a non-empty string for the includeArrayIndex option to $unwind "
-                                        "stage"};
+          return {location_code(28810),
+                  "expected a non-empty string for the includeArrayIndex option to $unwind "
+                  "stage"};
         index = e->as_string();
         if (index[0] == '$')
-          return {location_code(28822), fmt::format("includeArrayIndex option to $unwind stage should not be "
-                                                    "prefixed with a '$': {}", index)};
+          return {location_code(28822),
+                  fmt::format("includeArrayIndex option to $unwind stage should not be "
+                              "prefixed with a '$': {}",
+                              index)};
         MULTIFORA_TRY(check_field_path(index));
       } else {
-        return {location_code(28811), fmt::format("unrecognized option to $unwind stage: {}", e.name())};
+        return {location_code(28811),
+                fmt::format("unrecognized option to $unwind stage: {}", e.name())};
       }
     }
   } else {
-    return {location_code(15981), fmt::format("expected either a string or an object as specification for $unwind "
-                                              "stage, got {}", type_text(spec))};
+    return {location_code(15981),
+            fmt::format("expected either a string or an object as specification for $unwind "
+                        "stage, got {}",
+                        type_text(spec))};
   }
   if (path.missing() || path.as_string().empty())
     return {location_code(28812), "no path specified to $unwind stage"};
   if (path.as_string()[0] != '$')
-    return {location_code(28818), fmt::format("path option to $unwind stage should be prefixed with a '$': {}",
-                                              path.as_string())};
+    return {location_code(28818),
+            fmt::format("path option to $unwind stage should be prefixed with a '$': {}",
+                        path.as_string())};
   MULTIFORA_TRY(check_field_path(path.as_string().substr(1)));
   out.push_back(std::make_unique<UnwindStage>(
       context, UnwindSpec{std::string(path.as_string().substr(1)), preserve, std::string(index)}));
@@ -372,9 +412,11 @@ class ReplaceRootStage final : public PipelineStage {
     context().eval.root = *d;
     MULTIFORA_ASSIGN_R(value_, expression_->evaluate(context().eval));
     if (value_.type() != kObject)
-      return fail_code(40228, fmt::format("'newRoot' expression  must evaluate to an object, but resulting value "
-                                          "was: {}. Type of resulting value: '{}'.", value_text(value_.view()),
-                                          type_text(value_.view())));
+      return fail_code(
+          40228,
+          fmt::format("'newRoot' expression  must evaluate to an object, but resulting value "
+                      "was: {}. Type of resulting value: '{}'.",
+                      value_text(value_.view()), type_text(value_.view())));
     MULTIFORA_TRY_R(check_document_size(value_.view().size_bytes()));
     return value_.view().as_document();
   }
@@ -399,22 +441,27 @@ Status add_replace(const ValueView& root, PipelineContext& context, StageList& o
   return {};
 }
 
-Status parse_replace_root(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_replace_root(const StageRow&, const ValueView& spec, PipelineContext& context,
+                          StageList& out) {
   if (spec.type() != kObject)
-    return {location_code(40229), fmt::format("expected an object as specification for $replaceRoot stage, got {}",
-                                              type_text(spec))};
+    return {location_code(40229),
+            fmt::format("expected an object as specification for $replaceRoot stage, got {}",
+                        type_text(spec))};
   ValueView root;
   for (const Element& e : spec.as_document()) {
     if (e.name() != "newRoot")
-      return {ErrorCode::kUnknownField, fmt::format("BSON field '$replaceRoot.{}' is an unknown field.", e.name())};
+      return {ErrorCode::kUnknownField,
+              fmt::format("BSON field '$replaceRoot.{}' is an unknown field.", e.name())};
     root = e.value();
   }
   if (root.missing())
-    return {location_code(40414), "BSON field '$replaceRoot.newRoot' is missing but a required field"};
+    return {location_code(40414),
+            "BSON field '$replaceRoot.newRoot' is missing but a required field"};
   return add_replace(root, context, out);
 }
 
-Status parse_replace_with(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_replace_with(const StageRow&, const ValueView& spec, PipelineContext& context,
+                          StageList& out) {
   return add_replace(spec, context, out);
 }
 
@@ -434,6 +481,8 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-std::span<const StageRow> streaming_stages() { return kRows; }
+std::span<const StageRow> streaming_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

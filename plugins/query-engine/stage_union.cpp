@@ -10,9 +10,12 @@ using enum BsonType;
 
 class UnionWithStage final : public PipelineStage {
  public:
-  UnionWithStage(PipelineContext& context, std::string collection, std::vector<OwnedDocument> stages,
-                 std::unique_ptr<PipelineContext> sub)
-      : PipelineStage(context), collection_(std::move(collection)), stages_(std::move(stages)), sub_(std::move(sub)) {}
+  UnionWithStage(PipelineContext& context, std::string collection,
+                 std::vector<OwnedDocument> stages, std::unique_ptr<PipelineContext> sub)
+      : PipelineStage(context),
+        collection_(std::move(collection)),
+        stages_(std::move(stages)),
+        sub_(std::move(sub)) {}
 
   Result<std::optional<DocumentView>> next() override {
     if (!second_) {
@@ -21,7 +24,8 @@ class UnionWithStage final : public PipelineStage {
       if (collection_.empty()) {
         MULTIFORA_ASSIGN_R(second_, Pipeline::parse(views_of(stages_), *sub_));
       } else {
-        MULTIFORA_ASSIGN_R(second_, context().open_pipeline(*sub_, context().db + "." + collection_, stages_));
+        MULTIFORA_ASSIGN_R(
+            second_, context().open_pipeline(*sub_, context().db + "." + collection_, stages_));
       }
     }
     return second_->next();
@@ -47,7 +51,8 @@ class UnionWithStage final : public PipelineStage {
   std::unique_ptr<Pipeline> second_;
 };
 
-Status parse_union_with(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_union_with(const StageRow&, const ValueView& value, PipelineContext& context,
+                        StageList& out) {
   std::string collection;
   std::vector<OwnedDocument> stages;
   if (value.type() == kString) {
@@ -56,27 +61,34 @@ Status parse_union_with(const StageRow&, const ValueView& value, PipelineContext
     for (const Element& e : value.as_document()) {
       if (e.name() == "coll") {
         if (e.type() != kString)
-          return {ErrorCode::kTypeMismatch, fmt::format("BSON field '$unionWith.coll' is the wrong type '{}', expected "
-                                                        "type 'string'", type_text(e.value()))};
+          return {ErrorCode::kTypeMismatch,
+                  fmt::format("BSON field '$unionWith.coll' is the wrong type '{}', expected "
+                              "type 'string'",
+                              type_text(e.value()))};
         collection = e->as_string();
       } else if (e.name() == "pipeline") {
         MULTIFORA_ASSIGN(stages, stage_documents("$unionWith", e.value()));
       } else {
-        return {ErrorCode::kUnknownField, fmt::format("BSON field '$unionWith.{}' is an unknown field.", e.name())};
+        return {ErrorCode::kUnknownField,
+                fmt::format("BSON field '$unionWith.{}' is an unknown field.", e.name())};
       }
     }
   } else {
-    return {ErrorCode::kFailedToParse, fmt::format("the $unionWith stage specification must be an object or string, but "
-                                                   "found {}", type_text(value))};
+    return {ErrorCode::kFailedToParse,
+            fmt::format("the $unionWith stage specification must be an object or string, but "
+                        "found {}",
+                        type_text(value))};
   }
   const bool documents = !stages.empty() && stages.front().view().first().name() == "$documents";
   if (collection.empty() && !documents)
-    return {ErrorCode::kFailedToParse, "$unionWith stage without explicit collection must have a pipeline with "
-                                       "$documents as first stage"};
+    return {ErrorCode::kFailedToParse,
+            "$unionWith stage without explicit collection must have a pipeline with "
+            "$documents as first stage"};
   MULTIFORA_TRY(forbid_stages(stages, kNotInSubPipeline, 31441, "$unionWith"));
   MULTIFORA_ASSIGN(auto sub, make_sub_context(context, collection));
   MULTIFORA_TRY(check_pipeline(stages, *sub));
-  out.push_back(std::make_unique<UnionWithStage>(context, std::move(collection), std::move(stages), std::move(sub)));
+  out.push_back(std::make_unique<UnionWithStage>(context, std::move(collection), std::move(stages),
+                                                 std::move(sub)));
   return {};
 }
 
@@ -101,7 +113,8 @@ struct Facet {
 
 class FacetStage final : public PipelineStage {
  public:
-  FacetStage(PipelineContext& context, std::vector<Facet> facets, std::unique_ptr<PipelineContext> sub)
+  FacetStage(PipelineContext& context, std::vector<Facet> facets,
+             std::unique_ptr<PipelineContext> sub)
       : PipelineStage(context), facets_(std::move(facets)), sub_(std::move(sub)) {}
 
   Result<std::optional<DocumentView>> next() override {
@@ -155,7 +168,8 @@ class FacetStage final : public PipelineStage {
   Buffer out_;
 };
 
-Status parse_facet(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_facet(const StageRow&, const ValueView& value, PipelineContext& context,
+                   StageList& out) {
   if (value.type() != kObject || value.as_document().empty())
     return {location_code(40169), "the $facet specification must be a non-empty object"};
   std::vector<Facet> facets;
@@ -163,18 +177,20 @@ Status parse_facet(const StageRow&, const ValueView& value, PipelineContext& con
   for (const Element& e : value.as_document()) {
     MULTIFORA_TRY(check_field_name(e.name()));
     if (e.type() != kArray)
-      return {location_code(40170), fmt::format("arguments to $facet must be arrays, {} is type {}", e.name(),
-                                                type_text(e.value()))};
+      return {location_code(40170), fmt::format("arguments to $facet must be arrays, {} is type {}",
+                                                e.name(), type_text(e.value()))};
     Facet f{std::string(e.name()), {}};
     for (const Element& s : e->as_document()) {
       if (s.type() != kObject)
-        return {location_code(40171), fmt::format("elements of arrays in $facet spec must be non-empty objects, {} "
-                                                  "argument contained an element of type {}", e.name(),
-                                                  type_text(s.value()))};
+        return {location_code(40171),
+                fmt::format("elements of arrays in $facet spec must be non-empty objects, {} "
+                            "argument contained an element of type {}",
+                            e.name(), type_text(s.value()))};
       f.stages.emplace_back(s->as_document());
     }
     if (f.stages.empty())
-      return {ErrorCode::kBadValue, fmt::format("sub-pipeline in $facet stage cannot be empty: {}", e.name())};
+      return {ErrorCode::kBadValue,
+              fmt::format("sub-pipeline in $facet stage cannot be empty: {}", e.name())};
     MULTIFORA_TRY(forbid_stages(f.stages, kNotInFacet, 40600, "a $facet stage"));
     MULTIFORA_TRY(check_pipeline(f.stages, *sub));
     facets.push_back(std::move(f));
@@ -190,6 +206,8 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-std::span<const StageRow> union_stages() { return kRows; }
+std::span<const StageRow> union_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

@@ -18,7 +18,7 @@ struct Output {
 };
 
 struct WindowSpec {
-  ExpressionPtr partition_by;  // null: one partition
+  ExpressionPtr partition_by;         // null: one partition
   std::unique_ptr<SortPattern> sort;  // null: none
   std::vector<Output> outputs;
   OwnedDocument given;
@@ -26,7 +26,8 @@ struct WindowSpec {
 
 class WindowStage final : public PipelineStage {
  public:
-  WindowStage(PipelineContext& context, WindowSpec spec) : PipelineStage(context), spec_(std::move(spec)) {}
+  WindowStage(PipelineContext& context, WindowSpec spec)
+      : PipelineStage(context), spec_(std::move(spec)) {}
 
   Result<std::optional<DocumentView>> next() override {
     if (!sorter_) MULTIFORA_TRY_R(load());
@@ -37,7 +38,8 @@ class WindowStage final : public PipelineStage {
     out_ = partition_.documents[at_].bytes();
     for (std::size_t i = 0; i < spec_.outputs.size(); ++i) {
       Buffer next;
-      append_with_path(next, DocumentView::assume_valid(Bytes(out_)), spec_.outputs[i].path, results_[i][at_].view());
+      append_with_path(next, DocumentView::assume_valid(Bytes(out_)), spec_.outputs[i].path,
+                       results_[i][at_].view());
       out_ = std::move(next);
     }
     ++at_;
@@ -45,7 +47,9 @@ class WindowStage final : public PipelineStage {
     return DocumentView::assume_valid(Bytes(out_));
   }
   std::string_view name() const override { return "$setWindowFields"; }
-  void append_to(ArrayBuilder& out) const override { out.object().append("$setWindowFields", spec_.given.view()); }
+  void append_to(ArrayBuilder& out) const override {
+    out.object().append("$setWindowFields", spec_.given.view());
+  }
 
  private:
   // Keys: the partition's key string and the sort key, with the first one's length.
@@ -63,7 +67,8 @@ class WindowStage final : public PipelineStage {
         context().eval.root = *d;
         MULTIFORA_ASSIGN(Value v, spec_.partition_by->evaluate(context().eval));
         if (v.type() == kArray)
-          return {ErrorCode::kTypeMismatch, "An expression used to partition cannot evaluate to value of type array"};
+          return {ErrorCode::kTypeMismatch,
+                  "An expression used to partition cannot evaluate to value of type array"};
         if (v.missing()) v = Value::null();
         partition.append(v.view(), false, context().collator.get());
       }
@@ -98,8 +103,10 @@ class WindowStage final : public PipelineStage {
       MULTIFORA_TRY(poll());
       bytes += head_.bytes().size() + head_key_.size() + sizeof(OwnedDocument);
       if (bytes > context().memory_limit_bytes)
-        return {location_code(5414201), fmt::format("Exceeded max memory in $setWindowFields: a partition needs more than "
-                                                    "{} bytes", context().memory_limit_bytes)};
+        return {location_code(5414201),
+                fmt::format("Exceeded max memory in $setWindowFields: a partition needs more than "
+                            "{} bytes",
+                            context().memory_limit_bytes)};
       partition_.documents.push_back(std::move(head_));
       if (spec_.sort) partition_.sort_keys.push_back(std::move(head_key_));
       MULTIFORA_TRY(advance());
@@ -123,10 +130,12 @@ class WindowStage final : public PipelineStage {
   Buffer out_;
 };
 
-Status parse_window_fields(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_window_fields(const StageRow&, const ValueView& value, PipelineContext& context,
+                           StageList& out) {
   if (value.type() != kObject)
-    return {ErrorCode::kFailedToParse, fmt::format("the $setWindowFields stage specification must be an object, found {}",
-                                                   type_text(value))};
+    return {ErrorCode::kFailedToParse,
+            fmt::format("the $setWindowFields stage specification must be an object, found {}",
+                        type_text(value))};
   WindowSpec spec;
   spec.given = OwnedDocument(value.as_document());
   ValueView output;
@@ -135,27 +144,33 @@ Status parse_window_fields(const StageRow&, const ValueView& value, PipelineCont
       MULTIFORA_ASSIGN(spec.partition_by, parse_expression(e.value(), context.scope));
       const Value* constant = spec.partition_by->constant();
       if (constant != nullptr && constant->type() == kArray)
-        return {ErrorCode::kTypeMismatch, "An expression used to partition cannot evaluate to value of type array"};
+        return {ErrorCode::kTypeMismatch,
+                "An expression used to partition cannot evaluate to value of type array"};
     } else if (e.name() == "sortBy") {
       if (e.type() != kObject)
-        return {ErrorCode::kTypeMismatch, "BSON field '$setWindowFields.sortBy' is the wrong type, expected type 'object'"};
+        return {ErrorCode::kTypeMismatch,
+                "BSON field '$setWindowFields.sortBy' is the wrong type, expected type 'object'"};
       MULTIFORA_ASSIGN(SortPattern pattern, SortPattern::parse(e->as_document()));
       if (!pattern.empty()) spec.sort = std::make_unique<SortPattern>(std::move(pattern));
     } else if (e.name() == "output") {
       output = e.value();
     } else {
-      return {ErrorCode::kUnknownField, fmt::format("BSON field '$setWindowFields.{}' is an unknown field.", e.name())};
+      return {ErrorCode::kUnknownField,
+              fmt::format("BSON field '$setWindowFields.{}' is an unknown field.", e.name())};
     }
   }
   if (output.missing())
-    return {location_code(40414), "BSON field '$setWindowFields.output' is missing but a required field"};
+    return {location_code(40414),
+            "BSON field '$setWindowFields.output' is missing but a required field"};
   if (output.type() != kObject)
-    return {ErrorCode::kTypeMismatch, "BSON field '$setWindowFields.output' is the wrong type, expected type 'object'"};
+    return {ErrorCode::kTypeMismatch,
+            "BSON field '$setWindowFields.output' is the wrong type, expected type 'object'"};
   for (const Element& e : output.as_document()) {
     MULTIFORA_TRY(check_field_path(e.name()));
     if (e.type() != kObject)
       return {ErrorCode::kFailedToParse, fmt::format("The field '{}' must be an object", e.name())};
-    MULTIFORA_ASSIGN(auto function, WindowFunction::parse(e.name(), e->as_document(), spec.sort.get(), context.scope));
+    MULTIFORA_ASSIGN(auto function, WindowFunction::parse(e.name(), e->as_document(),
+                                                          spec.sort.get(), context.scope));
     spec.outputs.push_back({std::string(e.name()), std::move(function)});
   }
   out.push_back(std::make_unique<WindowStage>(context, std::move(spec)));
@@ -176,35 +191,41 @@ Status read_fill(DocumentView document, FillSpec& spec) {
     if (e.name() == "partitionBy") {
       spec.partition_by = e.value();
     } else if (e.name() == "partitionByFields") {
-      if (e.type() != kArray) return {ErrorCode::kTypeMismatch, "'$fill.partitionByFields' must be an array"};
+      if (e.type() != kArray)
+        return {ErrorCode::kTypeMismatch, "'$fill.partitionByFields' must be an array"};
       for (const Element& f : e->as_document()) {
-        if (f.type() != kString) return {ErrorCode::kTypeMismatch, "'$fill.partitionByFields' must hold strings"};
+        if (f.type() != kString)
+          return {ErrorCode::kTypeMismatch, "'$fill.partitionByFields' must hold strings"};
         MULTIFORA_TRY(check_field_path(f->as_string()));
         spec.partition_fields.push_back(f->as_string());
       }
     } else if (e.name() == "sortBy") {
       spec.sort_by = e.value();
     } else if (e.name() == "output") {
-      if (e.type() != kObject) return {ErrorCode::kTypeMismatch, "'$fill.output' must be an object"};
+      if (e.type() != kObject)
+        return {ErrorCode::kTypeMismatch, "'$fill.output' must be an object"};
       spec.output = e->as_document();
       have_output = true;
     } else {
-      return {ErrorCode::kUnknownField, fmt::format("BSON field '$fill.{}' is an unknown field.", e.name())};
+      return {ErrorCode::kUnknownField,
+              fmt::format("BSON field '$fill.{}' is an unknown field.", e.name())};
     }
   }
   if (!have_output || spec.output.empty())
     return {location_code(40414), "BSON field '$fill.output' is missing but a required field"};
   if (!spec.partition_by.missing() && !spec.partition_fields.empty())
-    return {location_code(6050204), "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'"};
+    return {location_code(6050204),
+            "Maximum one of 'partitionBy' and 'partitionByFields can be specified in '$fill'"};
   return {};
 }
 
 // The parts that $fill becomes: window functions for methods, $ifNull for values.
-Status split_fill(const FillSpec& spec, DocumentBuilder& windows, DocumentBuilder& values, bool* any_window,
-                  bool* any_value) {
+Status split_fill(const FillSpec& spec, DocumentBuilder& windows, DocumentBuilder& values,
+                  bool* any_window, bool* any_value) {
   for (const Element& e : spec.output) {
     if (e.type() != kObject || e->as_document().count() != 1)
-      return {location_code(6050200), fmt::format("The output of '{}' must be one of 'value' and 'method'", e.name())};
+      return {location_code(6050200),
+              fmt::format("The output of '{}' must be one of 'value' and 'method'", e.name())};
     const Element how = e->as_document().first();
     if (how.name() == "value") {
       DocumentBuilder field = values.object(e.name());
@@ -215,23 +236,27 @@ Status split_fill(const FillSpec& spec, DocumentBuilder& windows, DocumentBuilde
     } else if (how.name() == "method" && how.type() == kString) {
       const std::string_view method = how->as_string();
       if (method != "locf" && method != "linear")
-        return {location_code(6050202), fmt::format("Method must be either locf or linear, found: {}", method)};
+        return {location_code(6050202),
+                fmt::format("Method must be either locf or linear, found: {}", method)};
       if (spec.sort_by.missing() && method == "linear")
         return {location_code(6050203), "'sortBy' is required for the method linear in $fill"};
       DocumentBuilder field = windows.object(e.name());
       field.append(method == "locf" ? "$locf" : "$linearFill", "$" + std::string(e.name()));
       *any_window = true;
     } else {
-      return {location_code(6050201), fmt::format("The output of '{}' must be one of 'value' and 'method'", e.name())};
+      return {location_code(6050201),
+              fmt::format("The output of '{}' must be one of 'value' and 'method'", e.name())};
     }
   }
   return {};
 }
 
-Status parse_fill(const StageRow&, const ValueView& value, PipelineContext& context, StageList& out) {
+Status parse_fill(const StageRow&, const ValueView& value, PipelineContext& context,
+                  StageList& out) {
   if (value.type() != kObject)
-    return {location_code(6050200), fmt::format("the $fill stage specification must be an object, found {}",
-                                                type_text(value))};
+    return {
+        location_code(6050200),
+        fmt::format("the $fill stage specification must be an object, found {}", type_text(value))};
   FillSpec spec;
   MULTIFORA_TRY(read_fill(value.as_document(), spec));
   DocumentBuilder windows;
@@ -265,6 +290,8 @@ constexpr StageRow kRows[] = {
 
 }  // namespace
 
-std::span<const StageRow> window_stages() { return kRows; }
+std::span<const StageRow> window_stages() {
+  return kRows;
+}
 
 }  // namespace multifora

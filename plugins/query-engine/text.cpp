@@ -57,20 +57,29 @@ std::string iso_date_text(std::int64_t ms) {
 
 std::optional<std::string> coerce_to_text(const ValueView& v) {
   switch (v.type()) {
-    case BsonType::kDouble: return double_text(v.as_double());
-    case BsonType::kInt32: return std::to_string(v.as_int32());
-    case BsonType::kInt64: return std::to_string(v.as_int64());
-    case BsonType::kDecimal128: return v.as_decimal().to_string();
+    case BsonType::kDouble:
+      return double_text(v.as_double());
+    case BsonType::kInt32:
+      return std::to_string(v.as_int32());
+    case BsonType::kInt64:
+      return std::to_string(v.as_int64());
+    case BsonType::kDecimal128:
+      return v.as_decimal().to_string();
     case BsonType::kCode:
     case BsonType::kSymbol:
-    case BsonType::kString: return std::string(v.as_string());
+    case BsonType::kString:
+      return std::string(v.as_string());
     case BsonType::kTimestamp:
-      return fmt::format("Timestamp({}, {})", v.as_timestamp() >> 32, v.as_timestamp() & 0xffffffffu);
-    case BsonType::kDate: return iso_date_text(v.as_date_ms());
+      return fmt::format("Timestamp({}, {})", v.as_timestamp() >> 32,
+                         v.as_timestamp() & 0xffffffffu);
+    case BsonType::kDate:
+      return iso_date_text(v.as_date_ms());
     case BsonType::kEOO:
     case BsonType::kNull:
-    case BsonType::kUndefined: return std::string();
-    default: return std::nullopt;
+    case BsonType::kUndefined:
+      return std::string();
+    default:
+      return std::nullopt;
   }
 }
 

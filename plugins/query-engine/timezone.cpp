@@ -49,7 +49,9 @@ class IcuZone final : public TimeZone {
   std::unique_ptr<icu::BasicTimeZone> zone_;
 };
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 // +hh, +hhmm, +hh:mm
 std::shared_ptr<const TimeZone> parse_offset(std::string_view text) {
@@ -77,7 +79,8 @@ bool is_icu_only(std::string_view name) {
       "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT",
       "IET", "IST", "JST", "MIT", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "VST"};
   if (name.starts_with("SystemV/")) return true;
-  if (name.size() > 3 && name.starts_with("GMT") && name != "GMT0" && name != "GMT+0" && name != "GMT-0")
+  if (name.size() > 3 && name.starts_with("GMT") && name != "GMT0" && name != "GMT+0" &&
+      name != "GMT-0")
     return true;
   return std::find(std::begin(kLegacy), std::end(kLegacy), name) != std::end(kLegacy);
 }
@@ -89,8 +92,8 @@ std::shared_ptr<const TimeZone> make_icu(std::string_view name) {
   std::unique_ptr<icu::TimeZone> zone(icu::TimeZone::createTimeZone(id));
   if (!zone || *zone == icu::TimeZone::getUnknown()) return nullptr;
   if (dynamic_cast<icu::BasicTimeZone*>(zone.get()) == nullptr) return nullptr;
-  return std::make_shared<IcuZone>(std::unique_ptr<icu::BasicTimeZone>(
-      dynamic_cast<icu::BasicTimeZone*>(zone.release())));
+  return std::make_shared<IcuZone>(
+      std::unique_ptr<icu::BasicTimeZone>(dynamic_cast<icu::BasicTimeZone*>(zone.release())));
 }
 
 }  // namespace
@@ -110,7 +113,8 @@ Result<std::shared_ptr<const TimeZone>> TimeZone::find(std::string_view name) {
   if (it != cache.end()) return it->second;
   std::shared_ptr<const TimeZone> zone = make_icu(name);
   if (!zone)
-    return fail(location_code(40485), fmt::format("unrecognized time zone identifier: \"{}\"", name));
+    return fail(location_code(40485),
+                fmt::format("unrecognized time zone identifier: \"{}\"", name));
   cache.emplace(name, zone);  // bounded: only names of real zones get here
   return zone;
 }

@@ -15,8 +15,7 @@ namespace {
 constexpr std::int64_t kPaddingMax = 1'500'000;
 
 bool is_digits(std::string_view name) {
-  return !name.empty() &&
-         std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 // The index that `name` is, or -1. Leading zeros are of no account.
@@ -62,8 +61,7 @@ class Walk {
   // The node with its $ child standing under the index that the query matched.
   Result<const Node*> resolve(const Node& node, std::shared_ptr<const Node>& keep) {
     if (!node.positional) return &node;
-    const std::int64_t index =
-        state_.input.match != nullptr ? state_.input.match->array_index : -1;
+    const std::int64_t index = state_.input.match != nullptr ? state_.input.match->array_index : -1;
     if (index < 0)
       return fail(ErrorCode::kBadValue,
                   "The positional operator did not find the match needed from the query.");
@@ -87,8 +85,8 @@ class Walk {
 
   bool tolerates_scalars(const Node& node) const {
     if (node.op != nullptr) return node.op->tolerates_scalars() || !node.op->creates(state_);
-    return std::ranges::all_of(node.children,
-                               [this](const auto& child) { return tolerates_scalars(*child.node); });
+    return std::ranges::all_of(
+        node.children, [this](const auto& child) { return tolerates_scalars(*child.node); });
   }
 
   Status field(const Node& node, std::string_view name, const ValueView& current,
@@ -269,8 +267,8 @@ Result<std::shared_ptr<const Node>> merge(const std::shared_ptr<const Node>& a,
   auto merged = std::make_shared<Node>(*a);
   merged->positional |= b->positional;
   for (const Node::Child& child : b->children) {
-    const auto at = std::ranges::lower_bound(merged->children, child.name, name_less,
-                                             &Node::Child::name);
+    const auto at =
+        std::ranges::lower_bound(merged->children, child.name, name_less, &Node::Child::name);
     if (at == merged->children.end() || at->name != child.name) {
       merged->children.insert(at, child);
     } else {
@@ -285,7 +283,9 @@ Status apply_tree(const Node& root, DocumentView document, UpdateState& state, B
   return Walk(state).object(root, document, builder);
 }
 
-std::string UpdateState::dotted_path() const { return fmt::format("{}", fmt::join(path, ".")); }
+std::string UpdateState::dotted_path() const {
+  return fmt::format("{}", fmt::join(path, "."));
+}
 
 std::string UpdateState::describe_id() const {
   const ValueView id = input.document["_id"];

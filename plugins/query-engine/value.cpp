@@ -33,13 +33,27 @@ Value scalar(BsonType type, T value) {
 
 }  // namespace
 
-Value Value::null() { return of_type(BsonType::kNull, {}); }
-Value Value::of(bool v) { return scalar<char>(BsonType::kBool, v ? 1 : 0); }
-Value Value::of(std::int32_t v) { return scalar(BsonType::kInt32, v); }
-Value Value::of(std::int64_t v) { return scalar(BsonType::kInt64, v); }
-Value Value::of(double v) { return scalar(BsonType::kDouble, v); }
-Value Value::date_ms(std::int64_t ms) { return scalar(BsonType::kDate, ms); }
-Value Value::timestamp(std::uint64_t v) { return scalar(BsonType::kTimestamp, v); }
+Value Value::null() {
+  return of_type(BsonType::kNull, {});
+}
+Value Value::of(bool v) {
+  return scalar<char>(BsonType::kBool, v ? 1 : 0);
+}
+Value Value::of(std::int32_t v) {
+  return scalar(BsonType::kInt32, v);
+}
+Value Value::of(std::int64_t v) {
+  return scalar(BsonType::kInt64, v);
+}
+Value Value::of(double v) {
+  return scalar(BsonType::kDouble, v);
+}
+Value Value::date_ms(std::int64_t ms) {
+  return scalar(BsonType::kDate, ms);
+}
+Value Value::timestamp(std::uint64_t v) {
+  return scalar(BsonType::kTimestamp, v);
+}
 
 Value Value::of(Decimal128 v) {
   char bytes[16];
@@ -102,11 +116,14 @@ Value Value::array(OwnedDocument document) {
   return v;
 }
 
-Value Value::empty_array() { return array(OwnedDocument()); }
+Value Value::empty_array() {
+  return array(OwnedDocument());
+}
 
 Value Value::part(const ValueView& inside) const {
   if (is_view()) return inside;
-  if (inline_ || inside.size_bytes() <= sizeof small_) return of_type(inside.type(), inside.bytes());
+  if (inline_ || inside.size_bytes() <= sizeof small_)
+    return of_type(inside.type(), inside.bytes());
   Value v;
   v.owner_ = owner_;
   v.offset_ = static_cast<std::uint32_t>(inside.data() - owner_.get());

@@ -15,7 +15,9 @@ using enum BsonType;
 using FunctionPtr = std::unique_ptr<WindowFunction>;
 using Values = std::vector<Value>;
 
-Status poll(EvalContext& eval) { return eval.interrupt != nullptr ? eval.interrupt->check() : Status(); }
+Status poll(EvalContext& eval) {
+  return eval.interrupt != nullptr ? eval.interrupt->check() : Status();
+}
 
 // An expression's value for each document, owned.
 Result<Values> evaluate_all(const Partition& p, const Expression& e, EvalContext& eval) {
@@ -48,13 +50,16 @@ class AccumulatorFunction final : public WindowFunction {
     AccumulatorPtr accumulator;
     for (const IndexRange& wanted : ranges) {
       MULTIFORA_TRY_R(poll(eval));
-      bool usable = accumulator && wanted.from >= held.from && wanted.to >= held.to && wanted.from <= held.to;
-      for (std::size_t i = held.from; usable && i < wanted.from; ++i) usable = accumulator->remove(inputs[i]);
+      bool usable =
+          accumulator && wanted.from >= held.from && wanted.to >= held.to && wanted.from <= held.to;
+      for (std::size_t i = held.from; usable && i < wanted.from; ++i)
+        usable = accumulator->remove(inputs[i]);
       if (!usable) {
         MULTIFORA_ASSIGN_R(accumulator, spec_->make(eval));
         held = {wanted.from, wanted.from};
       }
-      for (std::size_t i = held.to; i < wanted.to; ++i) MULTIFORA_TRY_R(accumulator->add(inputs[i]));
+      for (std::size_t i = held.to; i < wanted.to; ++i)
+        MULTIFORA_TRY_R(accumulator->add(inputs[i]));
       held = wanted;
       if (wanted.from == wanted.to) {  // empty windows start anew
         MULTIFORA_ASSIGN_R(accumulator, spec_->make(eval));
@@ -141,27 +146,33 @@ Result<double> sort_number(DocumentView d, const std::string& path, std::string_
   const ValueView v = value_at(d, path);
   if (v.type() == kDate) return static_cast<double>(v.as_date_ms());
   if (v.is_number()) return v.number_as_double();
-  return fail_code(5371600, fmt::format("{} requires the sortBy field to be numbers or dates, found: {}", op, type_text(v)));
+  return fail_code(5371600,
+                   fmt::format("{} requires the sortBy field to be numbers or dates, found: {}", op,
+                               type_text(v)));
 }
 
 class LinearFill final : public WindowFunction {
  public:
-  LinearFill(ExpressionPtr input, std::string path) : input_(std::move(input)), path_(std::move(path)) {}
+  LinearFill(ExpressionPtr input, std::string path)
+      : input_(std::move(input)), path_(std::move(path)) {}
   Result<Values> compute(const Partition& p, EvalContext& eval) const override {
     MULTIFORA_ASSIGN_R(Values all, evaluate_all(p, *input_, eval));
     std::vector<double> x;
     for (const OwnedDocument& d : p.documents) {
       MULTIFORA_ASSIGN_R(const double key, sort_number(d.view(), path_, "$linearFill"));
       if (!x.empty() && x.back() == key)
-        return fail_code(6050106, "There can be no repeated values in the sort field in $linearFill");
+        return fail_code(6050106,
+                         "There can be no repeated values in the sort field in $linearFill");
       x.push_back(key);
     }
     std::optional<std::size_t> left;
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i].nullish()) continue;
       if (!all[i].view().is_number())
-        return fail(ErrorCode::kTypeMismatch, fmt::format("Value to be filled must be numeric or nullish, but found type "
-                                                          "{}", type_text(all[i].view())));
+        return fail(ErrorCode::kTypeMismatch,
+                    fmt::format("Value to be filled must be numeric or nullish, but found type "
+                                "{}",
+                                type_text(all[i].view())));
       if (left)
         for (std::size_t k = *left + 1; k < i; ++k)
           all[k] = between(all[*left], all[i], x[*left], x[i], x[k]);
@@ -177,7 +188,8 @@ class LinearFill final : public WindowFunction {
     const double share = (x - xa) / (xb - xa);
     if (wider_number(a.type(), b.type()) == kDecimal128) {
       const Decimal128 low = number_as_decimal(a.view());
-      return Value::of(low.add(number_as_decimal(b.view()).subtract(low).multiply(Decimal128::from_double(share))));
+      return Value::of(low.add(
+          number_as_decimal(b.view()).subtract(low).multiply(Decimal128::from_double(share))));
     }
     const double low = a.view().number_as_double();
     return Value::of(low + (b.view().number_as_double() - low) * share);
@@ -186,12 +198,13 @@ class LinearFill final : public WindowFunction {
   std::string path_;
 };
 
-// ---------------------------------------------------------------- $derivative, $integral, $expMovingAvg
+// ---------------------------------------------------------------- $derivative, $integral,
+// $expMovingAvg
 
 class RateFunction final : public WindowFunction {
  public:
-  RateFunction(bool integral, ExpressionPtr input, std::optional<DateUnit> unit, WindowBounds bounds,
-               const SortPattern* sort)
+  RateFunction(bool integral, ExpressionPtr input, std::optional<DateUnit> unit,
+               WindowBounds bounds, const SortPattern* sort)
       : integral_(integral), input_(std::move(input)), unit_(unit), bounds_(bounds), sort_(sort) {}
 
   Result<Values> compute(const Partition& p, EvalContext& eval) const override {
@@ -220,11 +233,15 @@ class RateFunction final : public WindowFunction {
     const ValueView v = value_at(d, sort_->parts()[0].path);
     if (unit_) {
       if (v.type() != kDate)
-        return fail_code(5624900, fmt::format("a 'unit' requires the sortBy field to be a Date, but it was {}", type_text(v)));
+        return fail_code(
+            5624900, fmt::format("a 'unit' requires the sortBy field to be a Date, but it was {}",
+                                 type_text(v)));
       return static_cast<double>(v.as_date_ms()) / static_cast<double>(unit_ms(*unit_));
     }
     if (!v.is_number())
-      return fail_code(5624901, fmt::format("without a 'unit' the sortBy field must be a number, but it was {}", type_text(v)));
+      return fail_code(
+          5624901, fmt::format("without a 'unit' the sortBy field must be a number, but it was {}",
+                               type_text(v)));
     return v.number_as_double();
   }
   static Value derivative(const IndexRange& r, const std::vector<double>& x, const Values& y) {
@@ -239,7 +256,8 @@ class RateFunction final : public WindowFunction {
     if (r.to == r.from) return Value::null();
     double area = 0;
     for (std::size_t i = r.from + 1; i < r.to; ++i)
-      area += (y[i].view().number_as_double() + y[i - 1].view().number_as_double()) * (x[i] - x[i - 1]) / 2;
+      area += (y[i].view().number_as_double() + y[i - 1].view().number_as_double()) *
+              (x[i] - x[i - 1]) / 2;
     return Value::of(area);
   }
 
@@ -252,7 +270,8 @@ class RateFunction final : public WindowFunction {
 
 class ExpMovingAverage final : public WindowFunction {
  public:
-  ExpMovingAverage(ExpressionPtr input, Value alpha) : input_(std::move(input)), alpha_(std::move(alpha)) {}
+  ExpMovingAverage(ExpressionPtr input, Value alpha)
+      : input_(std::move(input)), alpha_(std::move(alpha)) {}
   Result<Values> compute(const Partition& p, EvalContext& eval) const override {
     MULTIFORA_ASSIGN_R(const Values all, evaluate_all(p, *input_, eval));
     Values out;
@@ -260,8 +279,10 @@ class ExpMovingAverage final : public WindowFunction {
     const Value rest = subtract_numbers(Value::of(1.0).view(), alpha_.view());
     for (const Value& v : all) {
       if (v.view().is_number())
-        average = average.nullish() ? v : add_numbers(multiply_numbers(v.view(), alpha_.view()).view(),
-                                                      multiply_numbers(average.view(), rest.view()).view());
+        average = average.nullish()
+                      ? v
+                      : add_numbers(multiply_numbers(v.view(), alpha_.view()).view(),
+                                    multiply_numbers(average.view(), rest.view()).view());
       out.push_back(average);
     }
     return out;
@@ -276,7 +297,8 @@ class ExpMovingAverage final : public WindowFunction {
 
 class Covariance final : public WindowFunction {
  public:
-  Covariance(bool sample, ExpressionPtr x, ExpressionPtr y, WindowBounds bounds, const SortPattern* sort)
+  Covariance(bool sample, ExpressionPtr x, ExpressionPtr y, WindowBounds bounds,
+             const SortPattern* sort)
       : sample_(sample), x_(std::move(x)), y_(std::move(y)), bounds_(bounds), sort_(sort) {}
   Result<Values> compute(const Partition& p, EvalContext& eval) const override {
     MULTIFORA_ASSIGN_R(const std::vector<IndexRange> ranges, window_ranges(p, bounds_, sort_));
@@ -314,7 +336,8 @@ class Covariance final : public WindowFunction {
 
 class MinMaxScaler final : public WindowFunction {
  public:
-  MinMaxScaler(ExpressionPtr input, double low, double high, WindowBounds bounds, const SortPattern* sort)
+  MinMaxScaler(ExpressionPtr input, double low, double high, WindowBounds bounds,
+               const SortPattern* sort)
       : input_(std::move(input)), low_(low), high_(high), bounds_(bounds), sort_(sort) {}
   Result<Values> compute(const Partition& p, EvalContext& eval) const override {
     MULTIFORA_ASSIGN_R(const std::vector<IndexRange> ranges, window_ranges(p, bounds_, sort_));
@@ -323,15 +346,19 @@ class MinMaxScaler final : public WindowFunction {
     for (std::size_t i = 0; i < all.size(); ++i) {
       MULTIFORA_TRY_R(poll(eval));
       if (!all[i].view().is_number())
-        return fail_code(10487001, fmt::format("'input' argument to $minMaxScaler must evaluate to a numeric type, got: {}",
-                                               type_text(all[i].view())));
+        return fail_code(
+            10487001,
+            fmt::format(
+                "'input' argument to $minMaxScaler must evaluate to a numeric type, got: {}",
+                type_text(all[i].view())));
       double least = INFINITY;
       double most = -INFINITY;
       for (std::size_t k = ranges[i].from; k < ranges[i].to; ++k) {
         least = std::min(least, all[k].view().number_as_double());
         most = std::max(most, all[k].view().number_as_double());
       }
-      const double share = most > least ? (all[i].view().number_as_double() - least) / (most - least) : 0;
+      const double share =
+          most > least ? (all[i].view().number_as_double() - least) / (most - least) : 0;
       out.push_back(Value::of(low_ + share * (high_ - low_)));
     }
     return out;
@@ -367,10 +394,14 @@ Result<FunctionPtr> parse_rank(const Parsing& p) {
   if (p.argument.type() != kObject || !p.argument.as_document().empty())
     return fail_code(5371603, fmt::format("{} must be specified with '{{}}' as the value", p.op));
   if (!p.window.missing())
-    return fail_code(5371601, fmt::format("Rank style window functions take no other arguments: {}", p.op));
+    return fail_code(5371601,
+                     fmt::format("Rank style window functions take no other arguments: {}", p.op));
   if (p.sort == nullptr || (p.op != "$documentNumber" && p.sort->parts().size() != 1))
-    return fail_code(5371602, fmt::format("{} must be specified with a top level sortBy expression with exactly one "
-                                          "element", p.op));
+    return fail_code(
+        5371602,
+        fmt::format("{} must be specified with a top level sortBy expression with exactly one "
+                    "element",
+                    p.op));
   return std::make_unique<RankFunction>(p.op == "$rank"        ? Rank::kRank
                                         : p.op == "$denseRank" ? Rank::kDenseRank
                                                                : Rank::kDocumentNumber);
@@ -388,7 +419,8 @@ Result<FunctionPtr> parse_shift(const Parsing& p) {
     if (e.name() == "output") {
       MULTIFORA_ASSIGN_R(output, parse_expression(e.value(), p.scope));
     } else if (e.name() == "by") {
-      if (!e->is_number() || !exact_int32(e.value(), &by)) return wrong(p, "requires 'by' to be an integer");
+      if (!e->is_number() || !exact_int32(e.value(), &by))
+        return wrong(p, "requires 'by' to be an integer");
       have_by = true;
     } else if (e.name() == "default") {
       MULTIFORA_ASSIGN_R(const ExpressionPtr parsed, parse_expression(e.value(), p.scope));
@@ -412,7 +444,9 @@ Result<FunctionPtr> parse_locf(const Parsing& p) {
 Result<FunctionPtr> parse_linear_fill(const Parsing& p) {
   MULTIFORA_TRY_R(check_no_window(p));
   if (p.sort == nullptr || p.sort->parts().size() != 1)
-    return fail_code(605001, "$linearFill must be specified with a top level sortBy expression with exactly one element");
+    return fail_code(605001,
+                     "$linearFill must be specified with a top level sortBy expression with "
+                     "exactly one element");
   MULTIFORA_ASSIGN_R(ExpressionPtr input, parse_expression(p.argument, p.scope));
   return std::make_unique<LinearFill>(std::move(input), p.sort->parts()[0].path);
 }
@@ -420,7 +454,8 @@ Result<FunctionPtr> parse_linear_fill(const Parsing& p) {
 Result<FunctionPtr> parse_rate(const Parsing& p) {
   const bool integral = p.op == "$integral";
   if (p.argument.type() != kObject) return wrong(p, "requires an object");
-  if (p.sort == nullptr || p.sort->parts().size() != 1) return wrong(p, "requires a non-compound sortBy");
+  if (p.sort == nullptr || p.sort->parts().size() != 1)
+    return wrong(p, "requires a non-compound sortBy");
   if (!integral && p.window.missing()) return wrong(p, "requires explicit window bounds");
   ExpressionPtr input;
   std::optional<DateUnit> unit;
@@ -429,8 +464,7 @@ Result<FunctionPtr> parse_rate(const Parsing& p) {
       MULTIFORA_ASSIGN_R(input, parse_expression(e.value(), p.scope));
     } else if (e.name() == "unit") {
       if (e.type() == kString) unit = parse_date_unit(e->as_string());
-      if (!unit || unit_ms(*unit) == 0)
-        return fail_code(5490704, "unit must be 'week' or smaller");
+      if (!unit || unit_ms(*unit) == 0) return fail_code(5490704, "unit must be 'week' or smaller");
     } else {
       return wrong(p, fmt::format("got unexpected argument: {}", e.name()));
     }
@@ -451,11 +485,13 @@ Result<FunctionPtr> parse_exp_moving_average(const Parsing& p) {
       MULTIFORA_ASSIGN_R(input, parse_expression(e.value(), p.scope));
     } else if (e.name() == "N" && alpha.missing()) {
       std::int64_t n = 0;
-      if (!e->is_number() || !e->exact_int64(&n) || n <= 0) return wrong(p, "requires 'N' to be a positive integer");
+      if (!e->is_number() || !e->exact_int64(&n) || n <= 0)
+        return wrong(p, "requires 'N' to be a positive integer");
       alpha = Value::of(2.0 / (static_cast<double>(n) + 1.0));
     } else if (e.name() == "alpha" && alpha.missing()) {
       const double a = e->number_as_double();
-      if (!e->is_number() || !(a > 0 && a < 1)) return wrong(p, "requires 'alpha' to be between 0 and 1 (exclusive)");
+      if (!e->is_number() || !(a > 0 && a < 1))
+        return wrong(p, "requires 'alpha' to be between 0 and 1 (exclusive)");
       alpha = Value(e.value()).own();
     } else {
       return wrong(p, "takes 'input' and one of 'N' and 'alpha'");
@@ -472,7 +508,8 @@ Result<FunctionPtr> parse_covariance(const Parsing& p) {
   MULTIFORA_ASSIGN_R(ExpressionPtr x, parse_expression(it->value(), p.scope));
   MULTIFORA_ASSIGN_R(ExpressionPtr y, parse_expression((++it)->value(), p.scope));
   MULTIFORA_ASSIGN_R(const WindowBounds bounds, parse_window(p.window, p.sort));
-  return std::make_unique<Covariance>(p.op == "$covarianceSamp", std::move(x), std::move(y), bounds, p.sort);
+  return std::make_unique<Covariance>(p.op == "$covarianceSamp", std::move(x), std::move(y), bounds,
+                                      p.sort);
 }
 
 Result<FunctionPtr> parse_scaler(const Parsing& p) {
@@ -499,12 +536,18 @@ struct Row {
   Result<FunctionPtr> (*parse)(const Parsing&);
 };
 constexpr Row kRows[] = {
-    {"$covariancePop", parse_covariance}, {"$covarianceSamp", parse_covariance},
-    {"$denseRank", parse_rank},           {"$derivative", parse_rate},
-    {"$documentNumber", parse_rank},      {"$expMovingAvg", parse_exp_moving_average},
-    {"$integral", parse_rate},            {"$linearFill", parse_linear_fill},
-    {"$locf", parse_locf},                {"$minMaxScaler", parse_scaler},
-    {"$rank", parse_rank},                {"$shift", parse_shift},
+    {"$covariancePop", parse_covariance},
+    {"$covarianceSamp", parse_covariance},
+    {"$denseRank", parse_rank},
+    {"$derivative", parse_rate},
+    {"$documentNumber", parse_rank},
+    {"$expMovingAvg", parse_exp_moving_average},
+    {"$integral", parse_rate},
+    {"$linearFill", parse_linear_fill},
+    {"$locf", parse_locf},
+    {"$minMaxScaler", parse_scaler},
+    {"$rank", parse_rank},
+    {"$shift", parse_shift},
 };
 
 }  // namespace
@@ -515,8 +558,8 @@ std::vector<std::string_view> window_only_names() {
   return names;
 }
 
-Result<FunctionPtr> WindowFunction::parse(std::string_view field, DocumentView spec, const SortPattern* sort,
-                                          VariableScope& scope) {
+Result<FunctionPtr> WindowFunction::parse(std::string_view field, DocumentView spec,
+                                          const SortPattern* sort, VariableScope& scope) {
   Parsing p{.op = {}, .argument = {}, .window = {}, .sort = sort, .scope = scope};
   for (const Element& e : spec) {
     if (e.name() == "window") {
@@ -530,7 +573,8 @@ Result<FunctionPtr> WindowFunction::parse(std::string_view field, DocumentView s
     }
   }
   if (p.op.empty())
-    return fail(ErrorCode::kFailedToParse, fmt::format("Expected a $-prefixed window function for '{}'", field));
+    return fail(ErrorCode::kFailedToParse,
+                fmt::format("Expected a $-prefixed window function for '{}'", field));
   for (const Row& row : kRows)
     if (row.name == p.op) return row.parse(p);
   if (find_accumulator(p.op) == nullptr)
