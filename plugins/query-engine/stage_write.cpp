@@ -70,7 +70,7 @@ class WriteStage : public PipelineStage {
                      std::optional<BatchBounds>& bounds) {
     MULTIFORA_ASSIGN(writer, context().store->write(ns, true));
     writer->bypass_validation(context().bypass_validation);
-    bounds.emplace(context().host->clock());
+    bounds.emplace(context().store->clock());
     return {};
   }
 
