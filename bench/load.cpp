@@ -1,6 +1,6 @@
 // A load generator on the raw wire protocol: one thread, closed loop, one request in flight a client.
 // Prints one JSON line. Every insert is acknowledged with {w: 1, j: true}; every reply is checked.
-//   bench_load --port N --op insert|bulk|find --clients N --size BYTES --seconds S [--count N]
+//   bench_load --port N --op insert|bulk|find|update --clients N --size BYTES --seconds S [--count N]
 //              [--batch-bytes N] [--collection NAME] [--first-id N] [--ids N]
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -33,7 +33,7 @@ struct Options {
   std::int64_t count = -1;
   std::size_t batch_bytes = 1 << 20;
   std::int64_t first_id = 0;
-  std::int64_t ids = 1000;  // find: how many there are
+  std::int64_t ids = 1000;  // find, update: how many there are
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -137,6 +137,17 @@ class Load {
       body.object("filter").append("_id", id);
       body.append("limit", 1).append("singleBatch", true);
       client.documents = 1;
+    } else if (options_.op == "update") {
+      body.append("update", options_.collection);
+      const std::int64_t id = static_cast<std::int64_t>((started_ * 2654435761ll) % options_.ids);
+      {
+        auto updates = body.array("updates");
+        auto one = updates.object();
+        one.object("q").append("_id", id);
+        one.object("u").object("$inc").append("k", 1);
+      }
+      body.object("writeConcern").append("w", 1).append("j", true);
+      client.documents = 1;
     } else {
       body.append("insert", options_.collection);
       body.object("writeConcern").append("w", 1).append("j", true);
@@ -144,7 +155,7 @@ class Load {
     body.append("$db", "bench");
     const OwnedDocument command = std::move(body).finish();
     std::vector<OwnedDocument> documents;
-    if (options_.op != "find") {
+    if (options_.op == "insert" || options_.op == "bulk") {
       const std::size_t wanted =
           options_.op == "bulk" ? std::max<std::size_t>(1, options_.batch_bytes / options_.size) : 1;
       for (std::size_t i = 0; i < wanted; ++i)
@@ -190,7 +201,7 @@ class Load {
       const DocumentView batch = (*reply)["cursor"].as_document()["firstBatch"].as_document();
       if (batch.count() != 1) die("find by _id did not give one document");
     } else if ((*reply)["n"].number_as_int64() != static_cast<std::int64_t>(client.documents)) {
-      die("an insert did not insert all");
+      die("a write did not write all");
     }
   }
 

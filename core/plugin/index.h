@@ -103,15 +103,32 @@ class IndexCursor {
 };
 
 // Takes keys in any order and makes a packed index of them (external sort within a budget).
+//
+//   adding   --finish()-->  written: an IndexState whose pages belong to nobody yet. After set_state
+//                           the index may be changed like any other, by one thread and with stash()
+//   written  --link()-->    part of the current state of the data file
+// What is destroyed before link() leaves nothing behind. One thread at a time; only link() needs a
+// lock.
 class IndexBulkBuilder {
  public:
   virtual ~IndexBulkBuilder() = default;
+  // Keeps the keys in memory: quick, so that it may be called under a lock.
   virtual Status add(const IndexKeySet& keys, RecordId id) = 0;
-  // Sorts and writes. For a unique index, DuplicateKey with {keyPattern, keyValue} on the first clash.
-  // `progress` is called now and then with entries done and in total; a failure it returns cancels.
+  // Writes what is in memory to a temporary file where it has passed the budget. To be called now and
+  // then between adds, and not under a lock.
+  virtual Status make_room() = 0;
+  // Sorts and writes. `progress` is called now and then with entries done and in total; a failure it
+  // returns cancels.
   virtual Result<IndexState> finish(
       const std::function<Status(std::uint64_t done, std::uint64_t total)>& progress) = 0;
+  // Of a unique index: keys that finish() met with more than one record. Not more than
+  // kIndexDuplicatesMax of them: then finish() gives up, with DuplicateKey. The builder's own.
+  virtual const std::vector<IndexKey>& duplicates() const = 0;
+  virtual PageStash& stash() = 0;  // see above
+  // Under the commit gate, with the change that refers to the index. Quick, touches no page.
+  virtual void link() = 0;
 };
+inline constexpr std::size_t kIndexDuplicatesMax = 100;
 
 // How an index that serves many paths reads for predicates on one of them: as an ordered index whose
 // fields are those of `key_pattern`, one of which holds paths. An entry at a path stands for a value

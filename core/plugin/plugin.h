@@ -8,17 +8,17 @@
 // `multifora_plugin`, which PluginHost::load_shared looks up.
 #pragma once
 
+#include "core/plugin/abi_hash.h"  // made by the build
 #include "core/plugin/host.h"
 
 namespace multifora {
 
-// Everything that two builds must agree on to share objects: compiler ABI, standard, interfaces.
-// Raise kPluginAbi with any change to a header under core/.
-inline constexpr int kPluginAbi = 1;
+// Everything that two builds must agree on to share objects: compiler ABI, page size, and what the
+// headers declare that a plugin may include (their hash: cmake/plugin_abi_hash.cmake).
 #define MULTIFORA_STRINGIFY2(x) #x
 #define MULTIFORA_STRINGIFY(x) MULTIFORA_STRINGIFY2(x)
 inline constexpr const char* kPluginAbiStamp =
-    "multifora-abi-1;page=" MULTIFORA_STRINGIFY(MULTIFORA_PAGE_SIZE) ";" __VERSION__;
+    "multifora-abi-" MULTIFORA_ABI_HASH ";page=" MULTIFORA_STRINGIFY(MULTIFORA_PAGE_SIZE) ";" __VERSION__;
 
 struct PluginEntry {
   // These three first, in this order, for ever: a refusal of another ABI names them.

@@ -93,9 +93,10 @@ class Snapshot {
 //
 // An unlinked stash is for structures that are built while nothing refers to them (an index build):
 // the pages taken from it also count as free in a checkpoint, so that a crash loses none of them,
-// may be written whatever the generation, and go back at destruction, until link() makes them
-// ordinary pages of the current state. Call link() under the commit gate, with the change that
-// refers to them.
+// and go back at destruction, until link() makes them ordinary pages of the current state. Until
+// then a structure made of them may be changed with this stash (and no other), like any other one.
+// Call link() under the commit gate, with the change that refers to them; its cost is some
+// nanoseconds a page, and it touches none of them.
 class PageStash {
  public:
   enum class Mode { kLinked, kUnlinked };
@@ -110,7 +111,9 @@ class PageStash {
   char* take(PageKind kind, std::uint32_t owner, PageId* id);
   std::size_t size() const { return pages_.size(); }
   void give_back_all();  // what was not taken
-  void link();           // see above; for an unlinked stash
+  // `id`, a page of the structure that this stash is for, is no longer part of it.
+  void retire(PageId id);
+  void link();  // see above; for an unlinked stash
 
  private:
   friend class Pager;
@@ -118,7 +121,9 @@ class PageStash {
   Pager& pager_;
   Mode mode_;
   std::vector<PageId> pages_;     // rising towards the front
-  std::vector<PageId> unlinked_;  // taken from an unlinked stash
+  // Of an unlinked stash: what was taken from it, and what of that was retired again.
+  std::vector<PageId> unlinked_;
+  std::vector<PageId> unlinked_retired_;
 };
 
 struct CheckpointImage {

@@ -22,6 +22,7 @@ std::uint64_t used_pages(const ChunkEntry& entry) {
 class SpaceCheck {
  public:
   std::vector<bool> pages;                             // seen, by page id
+  std::vector<bool> unsealed;                          // have no checksum yet, by page id
   std::unordered_map<std::uint64_t, UnitWords> units;  // seen, by chunk
   std::vector<std::string> errors;
 
@@ -60,6 +61,10 @@ SpaceCheck* Pager::begin_check() {
     std::lock_guard lock(impl.mutex);
     check->pages.resize(impl.table.size() * kPagesPerChunk);
     check->pages[0] = check->pages[1] = true;
+    check->unsealed.resize(check->pages.size());
+    for (const PageId id : impl.born) check->unsealed[id] = true;
+    if (impl.checkpoint)
+      for (const PageId id : impl.checkpoint->born) check->unsealed[id] = true;
     own = impl.table_pages;
     const MetaPage& newest = impl.checkpoint ? impl.checkpoint->meta : impl.meta;
     own.insert(own.end(), newest.directory_pages.begin(), newest.directory_pages.end());
@@ -81,8 +86,8 @@ void Pager::check_page(SpaceCheck* check, PageId id, std::string_view what) {
   const PageHeader* const header = impl.header(id);
   if (header->page_id != id)
     return check->error(fmt::format("{}: page {} carries number {}", what, id, header->page_id));
-  // Pages born since have no checksum yet.
-  if (header->generation <= impl.meta.generation &&
+  // Pages born or linked since have no checksum yet.
+  if (header->generation <= impl.meta.generation && !check->unsealed[id] &&
       header->checksum != XXH3_64bits(read_base_ + id * kPageSize + 8, kPageSize - 8))
     check->error(fmt::format("{}: page {} has a wrong checksum", what, id));
 }

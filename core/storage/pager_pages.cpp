@@ -96,14 +96,23 @@ void PageStash::give_back_all() {
   pager_.impl_->give_back_locked(&pages_);
 }
 
+void PageStash::retire(PageId id) {
+  if (mode_ == Mode::kLinked) return pager_.retire(id);
+  unlinked_retired_.push_back(id);
+}
+
+// The headers keep the generation that the pages were taken in. Where that is over, they count as
+// published: what changes them copies them, which is more than needed but never wrong.
 void PageStash::link() {
   Pager::Impl& impl = *pager_.impl_;
+  std::sort(unlinked_retired_.begin(), unlinked_retired_.end());
+  std::erase_if(unlinked_, [&](PageId id) {
+    return std::binary_search(unlinked_retired_.begin(), unlinked_retired_.end(), id);
+  });
   std::lock_guard lock(impl.mutex);
-  for (const PageId id : unlinked_) {
-    impl.table.use_page(id, impl.now());
-    impl.born.push_back(id);
-    store_le(impl.writable(id) + offsetof(PageHeader, generation), impl.now());
-  }
+  impl.give_back_locked(&unlinked_retired_);
+  for (const PageId id : unlinked_) impl.table.use_page(id, impl.now());
+  impl.born.insert(impl.born.end(), unlinked_.begin(), unlinked_.end());
   impl.dirty_bytes += unlinked_.size() * kPageSize;
   unlinked_.clear();
 }
@@ -157,7 +166,15 @@ void Pager::retire(PageId id) {
 
 char* Pager::make_writable(PageId* id, PageStash& stash) {
   if (writable_in_place(*id)) return write_base_ + *id * kPageSize;
-  MULTIFORA_ASSERT(stash.mode_ == PageStash::Mode::kLinked);
+  if (stash.mode_ == PageStash::Mode::kUnlinked) {
+    const PageHeader* const old = impl_->header(*id);
+    PageId copy = kNoPage;
+    char* const to = stash.take(static_cast<PageKind>(old->kind), old->owner, &copy);
+    std::memcpy(to + sizeof(PageHeader), reinterpret_cast<const char*>(old) + sizeof(PageHeader),
+                kPageSize - sizeof(PageHeader));
+    stash.retire(std::exchange(*id, copy));
+    return to;
+  }
   std::lock_guard lock(impl_->mutex);
   return impl_->make_writable_locked(id, stash.pages_);
 }

@@ -6,6 +6,7 @@
 // that they were made for allow, or longer where other cuts would have been lopsided.
 #include "core/storage/tree.h"
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -32,6 +33,53 @@ std::size_t Tree::pages_needed(std::size_t key_size) const {
       separator_size = std::max<std::size_t>(key_size, node::header(*page).key_size_max);
   }
   return 2 * root_->height + 1 + overflow::pages_of(key_size) + overflow::pages_of(separator_size);
+}
+
+namespace {
+
+// The sizes of the two longest keys among those met.
+struct LongestTwo {
+  std::size_t first = 0, second = 0;
+
+  void add(std::size_t size) {
+    second = std::max(second, std::min(first, size));
+    first = std::max(first, size);
+  }
+  void add_leaf(const char* page) {
+    node::Entry entry;
+    for (std::uint32_t i = 0; i < node::header(page).count; ++i)
+      if (node::read_entry(page, i, &entry) && entry.overflow)
+        add(overflow::load_reference(entry.reference).key_size);
+  }
+};
+
+}  // namespace
+
+// A separator is as long as what two neighbouring keys have in common, and a byte. The keys of a leaf
+// that is split are those that are there now, or came from a leaf beside it by the remove before.
+std::size_t Tree::pages_needed(Bytes key) const {
+  const std::size_t at_worst = pages_needed(key.size());
+  const std::size_t path = 2 * root_->height + 1 + overflow::pages_of(key.size());
+  if (at_worst == path || root_->height == 0) return at_worst;
+  std::array<Step, kTreeHeightMax> steps;
+  if (!tree_access::descend(pager_, *root_, not_null(key), steps.data())) return at_worst;
+  LongestTwo longest;
+  longest.add(key.size());
+  longest.add_leaf(steps[root_->height - 1].page);
+  if (root_->height > 1) {
+    const Step& parent = steps[root_->height - 2];
+    for (const std::uint32_t slot : {parent.slot - 1, parent.slot + 1}) {
+      node::Child child;
+      if (slot >= node::header(parent.page).count) continue;  // also the one before the first
+      if (!node::read_child(parent.page, slot, &child)) return at_worst;
+      const Result<const char*> page = tree_access::read_node(pager_, child.page, 0);
+      if (!page) return at_worst;
+      longest.add_leaf(*page);
+    }
+  }
+  if (longest.first <= node::kInlineKeyMax) return path;
+  return path + overflow::pages_of(
+                    std::min(longest.first, std::max(longest.second, node::kInlineKeyMax) + 1));
 }
 
 Result<TreeInsert> Tree::insert(Bytes key, Bytes value, bool replace, PageStash& stash) {

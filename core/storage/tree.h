@@ -44,9 +44,13 @@ class Tree {
   Tree(Pager& pager, TreeRoot* root, std::uint32_t owner);
 
   // --- writes -----------------------------------------------------------------------------------
-  // Pages that one insert or remove with a key of this size may take from the stash, at worst.
-  // Grows with the longest key that the tree has ever had: a separator may be as long.
+  // Pages that one insert or remove with a key of this size may take from the stash, at worst,
+  // wherever it goes and whatever was changed before. Grows with the longest key that the tree has
+  // ever had: a separator may be as long.
   std::size_t pages_needed(std::size_t key_size) const;
+  // The same for this key, where at most one remove comes before: looks at the keys around it. Not
+  // more than the other one, and no dearer where the tree never had a long key.
+  std::size_t pages_needed(Bytes key) const;
   // Requires stash.ensure(pages_needed(key.size())) and value.size() <= kTreeValueSizeMax. Only
   // kExists (replace = false and the key is there), too large a key or value (BadValue) or a
   // damaged page (DataCorruptionDetected, before anything changed) leave no change.
@@ -156,18 +160,21 @@ class TreeCursor {
 };
 
 // Builds a packed tree from keys in increasing order (an index build). One thread. Its pages belong
-// to no state of the database until finish(): a crash or a checkpoint meanwhile loses none.
+// to no state of the database until link(): a crash or a checkpoint meanwhile loses none.
 class TreeBuilder {
  public:
   // fill: how full leaves are made, 0.5 to 1.
   TreeBuilder(Pager& pager, std::uint32_t owner, double fill = 0.95);
-  ~TreeBuilder();  // unfinished: gives back what was built
+  ~TreeBuilder();  // not linked: gives back what was built
   // BadValue where key <= the last one or a size is out of bounds; OutOfDiskSpace. After a failure
   // the builder can only be destroyed.
   Status add(Bytes key, Bytes value);
-  // Completes the last pages and makes all of them ordinary pages of the current state: call it
-  // under the commit gate, together with the change that refers to the root. Once.
+  // Completes the last pages. Once. Until link() the tree may be changed with stash() only.
   Result<TreeRoot> finish();
+  PageStash& stash();
+  // Makes the tree's pages ordinary ones of the current state: call it under the commit gate,
+  // together with the change that refers to the root.
+  void link();
 
  private:
   struct Impl;

@@ -241,7 +241,6 @@ Result<TreeRoot> TreeBuilder::Impl::finish() {
     root.page = last_id;
     root.height = static_cast<std::uint32_t>(number + 1);
     node::header(last_page).key_size_max = static_cast<std::uint32_t>(key_size_max);
-    stash.link();
     return root;
   }
 }
@@ -255,6 +254,12 @@ Status TreeBuilder::add(Bytes key, Bytes value) {
 }
 Result<TreeRoot> TreeBuilder::finish() {
   return impl_->finish();
+}
+PageStash& TreeBuilder::stash() {
+  return impl_->stash;
+}
+void TreeBuilder::link() {
+  impl_->stash.link();
 }
 
 }  // namespace multifora

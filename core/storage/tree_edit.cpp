@@ -65,7 +65,7 @@ char* TreeEdit::new_page(PageKind kind, PageId* id) {
 
 void TreeEdit::drop_page(PageId id) {
   --root_->pages;
-  pager_.retire(id);
+  stash_.retire(id);
 }
 
 void TreeEdit::write_chain(Bytes key, char* reference) {
@@ -323,6 +323,7 @@ Result<bool> TreeEdit::remove(Bytes key) {
     return fail(damaged(leaf().id, "has a damaged entry"));
   std::vector<PageId> chain;
   if (entry.overflow) MULTIFORA_TRY_R(overflow::collect(pager_, entry.reference, &chain));
+  chain_pages_max_ = overflow::pages_of(key.size());
   own_path(-1);
   node::remove(own_[depth() - 1], leaf().slot);
   drop_chain(chain);

@@ -85,6 +85,7 @@ class TreeEdit {
   PageStash& stash_;
   std::array<tree_access::Step, kTreeHeightMax> steps_;
   std::array<char*, kTreeHeightMax> own_;  // the path's pages, after own_path()
+  std::size_t chain_pages_max_ = 0;        // that a remove may take for a separator
 };
 
 // The shortest key that is > the left item's and <= the right one's; both of a leaf.

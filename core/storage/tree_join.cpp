@@ -167,6 +167,8 @@ bool TreeEdit::share(std::uint32_t at, const Sibling& sibling) {
   if (level == 0) {
     if (!make_separator(pager_, items[cut - 1], items[cut], &key).ok()) return false;
     overflow = key.size() > node::kInlineKeyMax;
+    // A remove was promised no more than the pages of the key that goes.
+    if (overflow::pages_of(key.size()) > chain_pages_max_) return false;
   } else {
     key.resize(items[cut].inline_size());
     node::copy_key(items[cut], key.size(), key.data());

@@ -36,7 +36,8 @@ struct TreeFixture : PagerFixture {
   // Every change runs with exactly the pages that pages_needed() promises.
   TreeInsert insert(const std::string& key, const std::string& value, bool replace = true) {
     PageStash exact(*pager);
-    must(exact.ensure(tree().pages_needed(key.size())));
+    must(exact.ensure(tree().pages_needed(Bytes(key))));
+    REQUIRE(exact.size() <= tree().pages_needed(key.size()));
     const TreeInsert result = must(tree().insert(key, value, replace, exact));
     REQUIRE((result == TreeInsert::kInserted) == !model.contains(key));
     if (result != TreeInsert::kExists) model[key] = value;
@@ -44,7 +45,7 @@ struct TreeFixture : PagerFixture {
   }
   bool remove(const std::string& key) {
     PageStash exact(*pager);
-    must(exact.ensure(tree().pages_needed(key.size())));
+    must(exact.ensure(tree().pages_needed(Bytes(key))));
     const bool removed = must(tree().remove(key, exact));
     REQUIRE(removed == (model.erase(key) == 1));
     return removed;
@@ -409,6 +410,7 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: built trees agree with a map, whatever the
           if (++step == size / 2) checkpoint();
         }
         root = must(builder.finish());
+        builder.link();
       }
       check_all();
       // It can be changed like any other.
@@ -422,6 +424,64 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: built trees agree with a map, whatever the
     }
   }
   model.clear();
+}
+
+TEST_CASE_FIXTURE(TreeFixture, "tree: what is built may be changed before it is linked, or dropped") {
+  const std::uint64_t seed = test_seed();
+  CAPTURE(seed);
+  Random random(seed);
+  for (const Shape& shape : shapes()) {
+    CAPTURE(shape.name);
+    for (const bool linked : {true, false}) {
+      model.clear();
+      for (int i = 0; i < 400; ++i) model[shape.key(random)] = random_value(random, shape);
+      {
+        TreeBuilder builder(*pager, 3);
+        for (const auto& [key, value] : model) must(builder.add(key, value));
+        root = must(builder.finish());
+        for (int i = 0; i < 600; ++i) {
+          if (i % 100 == 50) checkpoint();  // the generation goes on; its image has none of the pages
+          const bool insert = random() % 2 == 0;
+          const std::string key =
+              insert || random() % 4 == 0 ? shape.key(random) : some_key(random, shape, model);
+          must(builder.stash().ensure(tree().pages_needed(Bytes(key))));
+          if (insert) {
+            const std::string value = random_value(random, shape);
+            must(tree().insert(key, value, true, builder.stash()));
+            model[key] = value;
+          } else {
+            REQUIRE(must(tree().remove(key, builder.stash())) == (model.erase(key) == 1));
+          }
+        }
+        check(root, model);
+        check_space({});
+        if (linked) builder.link();
+      }
+      if (!linked) {
+        check_space({});
+        continue;
+      }
+      checkpoint();
+      check_all();
+      must(tree().clear());
+      check_space({});
+    }
+  }
+  root = TreeRoot{};
+  model.clear();
+}
+
+TEST_CASE_FIXTURE(TreeFixture, "tree: one long key does not make every change promise as much") {
+  for (std::uint64_t i = 0; i < 2000; ++i) insert(typical_key(i), "v");
+  insert(typical_key(1000) + std::string(1'000'000, 'l'), "v");
+  const std::string far = typical_key(10) + "x";
+  CHECK(tree().pages_needed(far.size()) > 200);
+  CHECK(tree().pages_needed(Bytes(far)) < 10);
+  // Beside it, too: what it has in common with its neighbours is short.
+  CHECK(tree().pages_needed(Bytes(typical_key(1001) + "x")) < 12);
+  insert(typical_key(1000) + std::string(1'000'000, 'l') + "m", "v");
+  CHECK(tree().pages_needed(Bytes(typical_key(1001) + "x")) > 200);
+  check_all();
 }
 
 TEST_CASE_FIXTURE(TreeFixture, "tree: a builder refuses disorder and leaves nothing behind") {
@@ -440,6 +500,7 @@ TEST_CASE_FIXTURE(TreeFixture, "tree: a million keys built, packed") {
   TreeBuilder builder(*pager, 3, 0.95);
   for (std::uint64_t i = 0; i < kCount; ++i) must(builder.add(typical_key(i * 3), "12345678"));
   root = must(builder.finish());
+  builder.link();
   CHECK(root.count == kCount);
   std::vector<PageId> pages;
   check_structure(root, &pages);
@@ -493,6 +554,7 @@ struct DamagedFixture : TreeFixture {
     TreeBuilder builder(*pager, 3, 0.6);
     for (const auto& [key, value] : model) must(builder.add(key, value));
     root = must(builder.finish());
+    builder.link();
     check_structure(root, &pages);
   }
   void damage(Random& random) {
@@ -567,6 +629,7 @@ TEST_CASE("tree: a change that meets a damaged page changes nothing") {
       f.model[typical_key(i)] = "12345678";
     }
     f.root = must(builder.finish());
+    builder.link();
   }
   REQUIRE(f.root.height == 3);
   std::vector<PageId> pages;

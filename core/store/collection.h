@@ -5,6 +5,7 @@
 // or is yielded. One thread uses a view at a time.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,12 +37,23 @@ struct CollectionInfo {
   bool clustered = false;
 };
 
+// How often queries have used an index since it was opened. Counted without order by any thread.
+struct IndexUse {
+  std::atomic<std::uint64_t> ops{0};
+  std::int64_t since_ms = 0;  // Clock::wall_ms
+};
+
 // An index of a view: its open instance and the state that the view sees.
 struct IndexRef {
   const Index* index = nullptr;
-  IndexState state;
+  IndexState state;       // empty while it is built
   std::string_view kind;  // name of its kind
   bool building = false;  // writes keep it in step, reads must not use it
+  IndexUse* use = nullptr;
+
+  void note_use() const {
+    if (use != nullptr) use->ops.fetch_add(1, std::memory_order_relaxed);
+  }
 };
 
 class RecordCursor {

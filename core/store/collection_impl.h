@@ -39,10 +39,18 @@ struct OpenIndex {
   const IndexKind* kind = nullptr;
   std::unique_ptr<Index> index;
   // While it is built: records up to scanned_up_to are in the builder already, so that changes to
-  // them go to side_writes; later ones will be scanned.
+  // them go to side_writes; later ones will be scanned. `index` has a state that only the builder's
+  // thread may look at, and without the lock.
   bool building = false;
   RecordId scanned_up_to = 0;
   std::vector<SideWrite> side_writes;
+  IndexUse use;
+};
+
+// Commands on a collection and the time they took; see Store::note_latency.
+struct CommandUse {
+  std::atomic<std::uint64_t> ops{0};
+  std::atomic<std::uint64_t> latency_us{0};
 };
 
 struct Collection {
@@ -58,6 +66,7 @@ struct Collection {
   bool dropped = false;             // nobody can find it any more; its space is being reclaimed
   bool description_dirty = false;   // the catalog's copy of info and index specs is old
   std::atomic<bool> dirty{false};   // on the store's list of collections to save
+  CommandUse reads, writes, commands;
 
   OpenIndex* find_index(std::string_view name) const;
 };

@@ -94,8 +94,9 @@ std::span<const IndexRef> LiveView::indexes() const {
   if (!indexes_valid_) {
     indexes_.clear();
     for (const auto& open : collection_->indexes)
-      indexes_.push_back(
-          {open->index.get(), open->index->state(), open->kind->name, open->building});
+      indexes_.push_back({open->index.get(),
+                          open->building ? IndexState() : open->index->state(), open->kind->name,
+                          open->building, &open->use});
     indexes_valid_ = true;
   }
   return indexes_;

@@ -364,10 +364,30 @@ Result<Store::CollectionStats> Store::collection_stats(std::string_view ns) cons
   for (const auto& open : collection->indexes) {
     if (open->building) continue;
     const IndexStats index = open->index->stats(open->index->state());
-    stats.indexes.push_back({open->index->spec().name, index.size_bytes, index.entries});
+    stats.indexes.push_back({open->index->spec().name, index.size_bytes, index.entries,
+                             open->use.ops.load(std::memory_order_relaxed), open->use.since_ms});
   }
   collection->lock.unlock_shared();
+  const auto shown = [](const CommandUse& use) {
+    return CommandLatency{use.ops.load(std::memory_order_relaxed),
+                          use.latency_us.load(std::memory_order_relaxed)};
+  };
+  stats.reads = shown(collection->reads);
+  stats.writes = shown(collection->writes);
+  stats.commands = shown(collection->commands);
   return stats;
+}
+
+void Store::note_latency(std::string_view ns, CommandClass kind, std::uint64_t latency_us) const {
+  const std::shared_lock hold(impl_->names_mutex);
+  const auto at = impl_->by_name.find(ns);
+  if (at == impl_->by_name.end()) return;
+  Collection& collection = *at->second;
+  CommandUse& use = kind == CommandClass::kRead    ? collection.reads
+                    : kind == CommandClass::kWrite ? collection.writes
+                                                   : collection.commands;
+  use.ops.fetch_add(1, std::memory_order_relaxed);
+  use.latency_us.fetch_add(latency_us, std::memory_order_relaxed);
 }
 
 PluginHost& Store::host() const { return impl_->host; }

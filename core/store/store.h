@@ -57,6 +57,7 @@ struct IndexBuildResult {
   std::int32_t indexes_after = 0;
   bool created_collection = false;
   bool all_existed = false;
+  std::uint64_t records = 0;  // in the collection when the build ended
   LogPosition position = 0;
 };
 
@@ -104,6 +105,7 @@ class Store {
   // with {temp: true} is dropped when the database is next opened, unless it was renamed.
   // NamespaceExists (48) where a different one exists; OK and position 0 for an identical one.
   Result<LogPosition> create_collection(std::string_view ns, DocumentView options);
+  // Both abort index builds that run there.
   Result<LogPosition> drop_collection(std::string_view ns);  // NamespaceNotFound
   Result<LogPosition> drop_database(std::string_view db);    // position 0: there was none
   Result<LogPosition> rename_collection(std::string_view from, std::string_view to, bool drop_target);
@@ -116,8 +118,9 @@ class Store {
   Result<LogPosition> convert_to_capped(std::string_view ns, std::int64_t size_bytes,
                                         std::int64_t count_max, Interrupt& interrupt);
 
-  // `specs`: as in createIndexes. Builds without blocking writers; all or none of them.
-  // `interrupt` cancels; progress goes to the log and to index_builds().
+  // `specs`: as in createIndexes. Builds without blocking writers, in one scan; all or none of them.
+  // `interrupt` cancels, and so does abort_index_builds (IndexBuildAborted); progress goes to the log
+  // and to index_builds().
   Result<IndexBuildResult> create_indexes(std::string_view ns, const std::vector<DocumentView>& specs,
                                           Interrupt& interrupt);
   Result<LogPosition> drop_index(std::string_view ns, std::string_view name);  // IndexNotFound
@@ -129,11 +132,19 @@ class Store {
   std::vector<std::shared_ptr<const CollectionInfo>> collections(std::string_view db) const;  // by name
   // Index specs as listIndexes shows them.
   Result<std::vector<OwnedDocument>> index_specs(std::string_view ns) const;
-  struct BuildProgress {
-    std::string ns, index;
+  struct BuildProgress {  // of one create_indexes call
+    std::string ns;
+    std::vector<OwnedDocument> specs;
+    std::vector<std::string> names;
+    std::string phase;  // in MongoDB's words
     std::uint64_t done = 0, total = 0;
+    std::int64_t started_us = 0;  // Clock::monotonic_us
   };
   std::vector<BuildProgress> index_builds() const;
+  // Stops the builds on `ns` that build exactly `names` (empty: all of them) and returns when they are
+  // gone. How many there were. `reason` goes into their errors.
+  std::size_t abort_index_builds(std::string_view ns, const std::vector<std::string>& names,
+                                 std::string_view reason);
 
   // --- durability -------------------------------------------------------------------------------
   // See Wal::when_durable.
@@ -149,13 +160,23 @@ class Store {
 
   // --- reports ----------------------------------------------------------------------------------
   StoreStats stats() const;
+  // A command on `ns` took so long, from its request to its reply. Nothing where there is no such
+  // collection. Cheap: a look-up and two additions.
+  enum class CommandClass { kRead, kWrite, kOther };
+  void note_latency(std::string_view ns, CommandClass kind, std::uint64_t latency_us) const;
+  struct CommandLatency {
+    std::uint64_t ops = 0, latency_us = 0;
+  };
   struct CollectionStats {
     std::uint64_t count = 0, data_bytes = 0, storage_bytes = 0, free_bytes = 0;
     struct IndexSize {
       std::string name;
       std::uint64_t size_bytes = 0, entries = 0;
+      std::uint64_t ops = 0;       // queries that used it since
+      std::int64_t since_ms = 0;   // then
     };
     std::vector<IndexSize> indexes;
+    CommandLatency reads, writes, commands;  // since the collection was opened
   };
   Result<CollectionStats> collection_stats(std::string_view ns) const;
   // Walks a collection: every record's hash and BSON, every index entry against its record and the

@@ -110,6 +110,7 @@ Result<std::unique_ptr<OpenIndex>> Store::Impl::open_index(const Collection& col
                                                            const IndexState& state) const {
   auto open = std::make_unique<OpenIndex>();
   open->number = number;
+  open->use.since_ms = host.clock().wall_ms();
   open->kind = host.index_kind(kind_name);
   if (open->kind == nullptr)
     return fail(ErrorCode::kUnsupportedFormat,
@@ -333,12 +334,15 @@ Result<LogPosition> Store::drop_collection(std::string_view ns) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
   Result<LogPosition> position = LogPosition{0};
-  {
+  for (bool done = false; !done;) {
+    abort_index_builds(ns, {}, "collection dropped");
     const std::lock_guard ddl(impl.ddl_mutex);
     const CollectionPtr collection = impl.find(ns);
     if (!collection) return fail(namespace_not_found(ns));
     const ExclusiveLocks locks({collection});
+    if (!impl.may_drop(*collection).ok()) continue;  // another build has begun meanwhile
     position = impl.drop_locked({collection}, {}, 0, {}, nullptr);
+    done = true;
   }
   if (position) MULTIFORA_TRY_R(status_of(impl.reclaim(kReclaimAtOnce)));
   impl.note_progress();
@@ -358,7 +362,10 @@ Result<LogPosition> Store::drop_database(std::string_view db) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
   Result<LogPosition> position = LogPosition{0};
-  {
+  for (bool done = false; !done;) {
+    for (const BuildProgress& build : index_builds())
+      if (Namespace::split(build.ns).db == db)
+        abort_index_builds(build.ns, {}, "database dropped");
     const std::lock_guard ddl(impl.ddl_mutex);
     std::vector<CollectionPtr> doomed;
     {
@@ -370,6 +377,11 @@ Result<LogPosition> Store::drop_database(std::string_view db) {
     }
     if (doomed.empty()) return LogPosition{0};
     const ExclusiveLocks locks(doomed);
+    const auto may_drop = [&](const CollectionPtr& collection) {
+      return impl.may_drop(*collection).ok();
+    };
+    if (!std::all_of(doomed.begin(), doomed.end(), may_drop)) continue;
+    done = true;
     DocumentBuilder body;
     body.append("db", db);
     const OwnedDocument record = std::move(body).finish();

@@ -101,9 +101,10 @@ Status Store::Impl::checkpoint() {
 void Store::Impl::note_progress() {
   const std::uint64_t since = wal->appended_bytes() - log_bytes_at_checkpoint.load();
   const bool much_log = since >= options.checkpoint_log_bytes;
+  // Adding up the space in use takes a while for a large file: only where it can matter.
+  const std::uint64_t retired = pager->retired_since_checkpoint_bytes();
   const bool much_retired =
-      pager->retired_since_checkpoint_bytes() >=
-      std::max(kRetiredBytesMin, pager->space_use().file_bytes / 16);
+      retired >= kRetiredBytesMin && retired >= pager->space_use().file_bytes / 16;
   if (much_log || much_retired) want_checkpoint();
 }
 

@@ -112,11 +112,21 @@ struct Store::Impl {
   std::atomic<std::uint64_t> checkpoints{0};
   std::atomic<bool> changed_since_checkpoint{false};
 
+  // A running index build, as others see it. Its texts never change; `abort` is set under
+  // builds_mutex, once.
+  enum class BuildPhase { kScan, kWrite, kDrain };
   struct Build {
-    std::string ns, index;
+    std::string ns;
+    std::vector<OwnedDocument> specs;
+    std::vector<std::string> names;
+    std::int64_t started_us = 0;
+    std::atomic<BuildPhase> phase{BuildPhase::kScan};
     std::atomic<std::uint64_t> done{0}, total{0};
+    std::atomic<bool> abort{false};
+    std::string abort_reason;
   };
   mutable std::mutex builds_mutex;
+  std::condition_variable build_ended;
   std::vector<std::shared_ptr<Build>> builds;
   bool closed = false;
 
@@ -156,6 +166,8 @@ struct Store::Impl {
   Status reopen_indexes(Collection& collection);
   Result<LogPosition> make_capped(std::string_view ns, std::int64_t size_bytes,
                                   std::int64_t count_max);  // store_capped.cpp
+  // Memory for the keys of one of `indexes` indexes that are built together.
+  std::uint64_t index_build_budget(std::size_t indexes) const;
   OwnedDocument describe(const Collection& collection) const;
   Status may_drop(const Collection& collection) const;
   Status drop_temporary(Store& store);

@@ -100,7 +100,7 @@ Status Store::Impl::replay_index(const CollectionPtr& collection, DocumentView b
   MULTIFORA_ASSIGN(auto open, open_index(*collection, number, body["kind"].as_string(),
                                          body["spec"].as_document(), IndexState{}));
   const auto builder =
-      open->index->bulk_builder(options.memory_budget_bytes / 8, temp_directory);
+      open->index->bulk_builder(index_build_budget(1), temp_directory);
   const PagedArray array(*pager, collection->id);
   PagedArray::Cursor cursor(array, collection->state.records, false);
   MULTIFORA_ASSIGN(bool found, cursor.seek(1));
@@ -111,11 +111,13 @@ Status Store::Impl::replay_index(const CollectionPtr& collection, DocumentView b
     keys.clear();
     MULTIFORA_TRY(open->index->extract(DocumentView::assume_valid(document), keys));
     MULTIFORA_TRY(builder->add(keys, cursor.index()));
+    MULTIFORA_TRY(builder->make_room());
     MULTIFORA_ASSIGN(found, cursor.next());
   }
   MULTIFORA_ASSIGN(const IndexState state,
                    builder->finish([](std::uint64_t, std::uint64_t) { return Status(); }));
   open->index->set_state(state);
+  builder->link();
   collection->next_index_number = std::max(collection->next_index_number, number + 1);
   collection->indexes.push_back(std::move(open));
   mark_dirty(collection, true);

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <map>
 #include <random>
 #include <set>
@@ -536,6 +537,44 @@ TEST_CASE("random work agrees with a model over restarts and crashes") {
     }
   }
   CHECK(contents(*env.store, "a.c") == model);
+  env.check();
+}
+
+class SteppedClock final : public Clock {
+ public:
+  std::int64_t wall_ms() const override { return wall; }
+  std::int64_t monotonic_us() const override { return system_clock().monotonic_us(); }
+  std::atomic<std::int64_t> wall{1'700'000'000'000};
+};
+
+TEST_CASE("a wall clock that goes backwards does not take the log with it") {
+  SteppedClock clock;
+  Env env;
+  env.host.set_clock(&clock);
+  REQUIRE(env.open().ok());
+  LogPosition last = 0;
+  int id = 0;
+  const auto write = [&] {
+    auto writer = env.store->write("a.c", true);
+    ++id;
+    REQUIRE(insert(**writer, make_document(id, id)));
+    const auto position = (*writer)->commit();
+    REQUIRE(position);
+    CHECK(*position > last);
+    last = *position;
+    REQUIRE(env.store->wait_durable(last).ok());
+  };
+  for (const std::int64_t step_ms : {1'000, -3'600'000, 10, -86'400'000, 5'000}) {
+    clock.wall += step_ms;
+    write();
+    write();
+    if (step_ms > 0) REQUIRE(env.store->checkpoint().ok());
+    // Also across a restart that happens in the past.
+    step_ms == 10 ? env.reopen() : env.crash();
+    CHECK(env.store->last_position() >= last);
+    write();
+  }
+  CHECK(contents(*env.store, "a.c").size() == static_cast<std::size_t>(id));
   env.check();
 }
 

@@ -1,4 +1,6 @@
 // createIndexes and dropIndexes.
+#include <algorithm>
+
 #include "core/base/limits.h"
 #include "core/bson/compare.h"
 #include "core/bson/extended_json.h"
@@ -77,6 +79,35 @@ Result<std::vector<std::string>> wanted_names(const ValueView& wanted,
   return names;
 }
 
+std::vector<std::string> names_of(const std::vector<OwnedDocument>& specs) {
+  std::vector<std::string> names;
+  for (const OwnedDocument& spec : specs) names.emplace_back(spec.view()["name"].as_string());
+  return names;
+}
+
+// Stops the builds of the indexes `names` that are not `ready`. As in MongoDB, what one createIndexes
+// builds together can only be stopped together.
+Status abort_builds(Store& store, const std::string& ns, const std::vector<std::string>& names,
+                    const std::vector<std::string>& ready) {
+  const auto among = [](const std::string& name, const std::vector<std::string>& others) {
+    return std::find(others.begin(), others.end(), name) != others.end();
+  };
+  for (const Store::BuildProgress& build : store.index_builds()) {
+    if (build.ns != ns) continue;
+    const auto wanted = static_cast<std::size_t>(
+        std::count_if(build.names.begin(), build.names.end(), [&](const std::string& name) {
+          return among(name, names) && !among(name, ready);
+        }));
+    if (wanted == 0) continue;
+    if (wanted < build.names.size())
+      return {ErrorCode::kBackgroundOperationInProgressForNamespace,
+              "cannot perform operation: an index build is currently running for collection '" + ns +
+                  "'; to stop it, name all indexes that it builds"};
+    store.abort_index_builds(ns, build.names, "dropIndexes command");
+  }
+  return {};
+}
+
 Status run_drop(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   const std::string ns = request.ns();
   const auto info = context.store().info(ns);
@@ -84,9 +115,15 @@ Status run_drop(CommandContext& context, const CommandRequest& request, Document
   if (info->is_view)
     return {ErrorCode::kCommandNotSupportedOnView,
             "Namespace " + ns + " is a view, not a collection"};
-  MULTIFORA_ASSIGN(const auto specs, context.store().index_specs(ns));
+  MULTIFORA_ASSIGN(std::vector<OwnedDocument> specs, context.store().index_specs(ns));
+  const std::vector<std::string> ready = names_of(specs);
+  for (const Store::BuildProgress& build : context.store().index_builds())
+    if (build.ns == ns) specs.insert(specs.end(), build.specs.begin(), build.specs.end());
   MULTIFORA_ASSIGN(const auto names, wanted_names(request.option("index"), specs));
-  for (const std::string& name : names) {
+  MULTIFORA_TRY(abort_builds(context.store(), ns, names, ready));
+  MULTIFORA_ASSIGN(const std::vector<OwnedDocument> left, context.store().index_specs(ns));
+  for (const std::string& name : names_of(left)) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
     MULTIFORA_ASSIGN(const LogPosition position, context.store().drop_index(ns, name));
     context.note_write(position);
   }

@@ -77,6 +77,14 @@ class Generator {
       default: return "{\"$not\":{\"$gt\":" + scalar() + "}}";
     }
   }
+  // With an equality that may choose the index, and sometimes only one of several arguments.
+  std::string expression() {
+    const std::string equal =
+        one_in(3) ? "{\"$eq\":[" + scalar() + ",\"$" + path() + "\"]}"
+                  : "{\"$eq\":[\"$" + path() + "\",{\"$literal\":" + scalar() + "}]}";
+    if (one_in(2)) return equal;
+    return "{\"$and\":[" + equal + ",{\"$ne\":[\"$" + path() + "\"," + scalar() + "]}]}";
+  }
   std::string filter(int depth = 1) {
     if (depth > 0 && one_in(5))
       return std::string("{\"") + (one_in(4) ? "$nor" : "$or") + "\":[" + filter(0) + "," + filter(0) +
@@ -84,6 +92,7 @@ class Generator {
     std::string out = "{\"" + path() + "\":" + condition();
     if (one_in(2)) out += ",\"$and\":[{\"" + path() + "\":" + condition() + "}]";
     if (depth > 0 && one_in(6)) out += ",\"$or\":[" + filter(0) + "," + filter(0) + "]";
+    if (depth > 0 && one_in(6)) out += ",\"$expr\":" + expression();
     return out + "}";
   }
   std::string sort() {

@@ -2,6 +2,7 @@
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/command-diagnostic/commands.h"
+#include "plugins/query-engine/current_op.h"
 
 namespace multifora::diagnostic_commands {
 namespace {
@@ -12,15 +13,7 @@ Status run_current_op(CommandContext& context, const CommandRequest& request,
     auto operations = reply.array("inprog");
     if (const auto* server = context.host().service<ServerControl>())
       server->append_operations(operations, request.flag("$all", false));
-    for (const Store::BuildProgress& build : context.store().index_builds()) {
-      auto row = operations.object();
-      row.append("type", "op").append("desc", "IndexBuild").append("active", true);
-      row.append("ns", build.ns);
-      row.append("msg", "Index Build: " + build.index);
-      auto progress = row.object("progress");
-      progress.append("done", static_cast<std::int64_t>(build.done));
-      progress.append("total", static_cast<std::int64_t>(build.total));
-    }
+    append_index_builds(context.store(), operations);
   }
   return {};
 }

@@ -1,5 +1,7 @@
 #include "plugins/index-btree/btree_index.h"
 
+#include <algorithm>
+
 #include "core/base/assert.h"
 #include "core/plugin/host.h"
 #include "plugins/index-btree/bulk_builder.h"
@@ -97,10 +99,15 @@ Status BtreeIndex::extract(DocumentView document, IndexKeySet& out) const {
 }
 
 std::size_t BtreeIndex::pages_needed(const IndexKeySet& keys) const {
+  // Equal keys may span leaves: the record goes to the first of them, to the last or to one between,
+  // which holds nothing else.
+  if (keys.keys.size() == 1)
+    return std::max(tree_.pages_needed(tree_key(keys.keys.front().key, 0)),
+                    tree_.pages_needed(tree_key(keys.keys.front().key, ~RecordId{0})));
   std::size_t pages = 0;
   for (const IndexKey& key : keys.keys) pages += tree_.pages_needed(key.key.size() + kIdSize);
   // Splits may make the tree one level higher than it was when this was asked.
-  return keys.keys.size() > 1 ? pages + 4 * keys.keys.size() : pages;
+  return pages + 4 * keys.keys.size();
 }
 
 Result<RecordId> BtreeIndex::find_conflict(const IndexKeySet& keys, RecordId self) const {

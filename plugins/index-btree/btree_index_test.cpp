@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "core/bson/builder.h"
@@ -11,6 +12,7 @@
 #include "core/plugin/host.h"
 #include "core/plugin/plugin.h"
 #include "tests/support/fault_file_system.h"
+#include "tests/support/instruction_count.h"
 
 const multifora::PluginEntry* multifora_plugin_index_btree();
 
@@ -158,11 +160,13 @@ TEST_CASE("a bulk build, in memory and with spilled runs, equals inserts") {
     for (RecordId id = 1; id <= count; ++id) {
       const auto value = static_cast<std::int64_t>(random() % 100'000);
       REQUIRE(builder->add(keys_of(*index, value), id).ok());
+      REQUIRE(builder->make_room().ok());
       model.emplace_back(value, id);
     }
     const auto state = builder->finish([](std::uint64_t, std::uint64_t) { return Status(); });
     REQUIRE(state);
     index->set_state(*state);
+    builder->link();
     std::sort(model.begin(), model.end());
     CHECK(walk(*index, false) == model);
     std::vector<std::string> errors;
@@ -171,16 +175,64 @@ TEST_CASE("a bulk build, in memory and with spilled runs, equals inserts") {
   }
 }
 
-TEST_CASE("a unique bulk build reports the clash, and a failing progress cancels") {
+// MULTIFORA_COUNT_KEYS: how many keys the index has; 10,000,000 by hand.
+TEST_CASE("counting a range of an index costs the same for few keys and for millions") {
+  const char* const given = std::getenv("MULTIFORA_COUNT_KEYS");
+  const RecordId keys = given != nullptr ? std::strtoull(given, nullptr, 10) : 300'000;
   Env env;
-  const auto index = env.make(R"({"a":1})", true);
+  const auto index = env.make(R"({"a":1})");
   const auto builder = index->bulk_builder(1u << 30, "/tmp");
-  REQUIRE(builder->add(keys_of(*index, 1), 1).ok());
-  REQUIRE(builder->add(keys_of(*index, 1), 2).ok());
+  IndexKeySet one;
+  for (RecordId id = 1; id <= keys; ++id) {
+    const OwnedDocument document = with_value(static_cast<std::int64_t>(id));
+    REQUIRE(index->extract(document.view(), one).ok());
+    REQUIRE(builder->add(one, id).ok());
+    REQUIRE(builder->make_room().ok());
+  }
   const auto state = builder->finish([](std::uint64_t, std::uint64_t) { return Status(); });
-  REQUIRE(!state);
-  CHECK(state.error().code() == ErrorCode::kDuplicateKey);
-  CHECK(state.error().message().find("{ a: 1 }") != std::string::npos);
+  REQUIRE(state);
+  index->set_state(*state);
+  builder->link();
+  const auto bound = [&](RecordId value) {
+    KeyStringBuilder key;
+    const OwnedDocument document = with_value(static_cast<std::int64_t>(value));
+    index->append_bound(key, 0, document.view()["a"]);
+    return key.key();
+  };
+  std::vector<std::uint64_t> costs;
+  for (const RecordId matching : {RecordId{1000}, RecordId{100'000}, keys - 1000}) {
+    const Buffer from = bound(501), to = bound(501 + matching);
+    CHECK(*index->count_range(*state, from, to) == matching);
+    const auto cost = test::count_instructions(
+        [&] { static_cast<void>(index->count_range(*state, from, to)); });
+    if (!cost) {
+      MESSAGE("skipped: processes may not be traced here");
+      return;
+    }
+    costs.push_back(*cost);
+    MESSAGE(matching << " matching keys of " << keys << ": " << *cost << " instructions");
+  }
+  const auto [least, most] = std::minmax_element(costs.begin(), costs.end());
+  CHECK(*most <= 2 * *least);
+}
+
+TEST_CASE("a unique bulk build reports each clashing key once, and too many of them as an error") {
+  for (const bool many : {false, true}) {
+    Env env;
+    const auto index = env.make(R"({"a":1})", true);
+    const auto builder = index->bulk_builder(1u << 30, "/tmp");
+    const std::int64_t clashing = many ? kIndexDuplicatesMax + 1 : 3;
+    RecordId id = 0;
+    for (std::int64_t value = 0; value < 500; ++value)
+      for (int copy = 0; copy < (value < clashing ? 4 : 1); ++copy)
+        REQUIRE(builder->add(keys_of(*index, value), ++id).ok());
+    const auto state = builder->finish([](std::uint64_t, std::uint64_t) { return Status(); });
+    CHECK(state.has_value() != many);
+    if (!many) CHECK(builder->duplicates().size() == 3);
+    if (!many) continue;
+    CHECK(state.error().code() == ErrorCode::kDuplicateKey);
+    CHECK(state.error().message().find("{ a: 0 }") != std::string::npos);
+  }
 }
 
 TEST_CASE("the kind claims patterns of directions, but not of documents that expire") {

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "core/plugin/index.h"
+#include "core/storage/tree.h"
+#include "plugins/index-btree/key_sort.h"
 
 namespace multifora {
 
@@ -19,38 +21,39 @@ class BtreeBulkBuilder final : public IndexBulkBuilder {
                    std::string temp_directory);
   ~BtreeBulkBuilder() override;
   Status add(const IndexKeySet& keys, RecordId id) override;
+  Status make_room() override;
   Result<IndexState> finish(
       const std::function<Status(std::uint64_t, std::uint64_t)>& progress) override;
+  const std::vector<IndexKey>& duplicates() const override { return duplicates_; }
+  PageStash& stash() override { return tree_.stash(); }
+  void link() override { tree_.link(); }
 
  private:
-  // An entry in the arena: u32 key size (record id included), u32 type-bits size, key, type bits.
-  // The head (first eight key bytes, big-endian) decides most comparisons without touching it.
-  struct Entry {
-    std::uint64_t head;
-    std::uint64_t offset;
-  };
   struct FileCloser {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   using TempFile = std::unique_ptr<std::FILE, FileCloser>;
   struct Run;
-  class Sink;
+  using Progress = std::function<Status(std::uint64_t, std::uint64_t)>;
 
-  void sort_entries();
   Status spill();
-  Status merge(Sink& sink);
-  Bytes entry_key(const Entry& entry) const;
-  Bytes entry_type_bits(const Entry& entry) const;
+  Status merge(const Progress& progress);
+  // The next key in order, its record id included.
+  Status take(Bytes key, Bytes type_bits, const Progress& progress);
+  Status note_duplicate(Bytes key, Bytes type_bits);
 
-  Pager& pager_;
   const BtreeIndex& index_;
-  std::uint64_t memory_budget_bytes_;
-  std::string temp_directory_;
-  Buffer arena_;
-  std::vector<Entry> entries_;
+  const std::uint64_t memory_budget_bytes_;
+  const std::string temp_directory_;
+  KeySorter keys_;
   std::vector<TempFile> runs_;
   std::uint64_t total_ = 0;
   std::uint64_t multikey_fields_ = 0;
+  TreeBuilder tree_;
+  std::uint64_t taken_ = 0;
+  Buffer last_;  // of a unique index: the key before, without its record id
+  bool last_clashed_ = false;
+  std::vector<IndexKey> duplicates_;
 };
 
 }  // namespace multifora

@@ -33,6 +33,8 @@ class KeyExtractor {
 
  private:
   class Walk;
+  bool extract_plain(DocumentView document, bool sparse, const Collator* collator,
+                     IndexKeySet& out) const;
   std::vector<std::string> texts_;
   std::vector<FieldPath> paths_;
   std::vector<bool> descending_;

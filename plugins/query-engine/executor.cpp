@@ -117,6 +117,7 @@ Result<bool> QueryExecutor::next(Row& row) { return root_->next(row); }
 
 Result<std::uint64_t> QueryExecutor::count_ranges(const PlanNode& plan) {
   MULTIFORA_ASSIGN_R(const IndexRef* ref, plan_index(plan, context_));
+  ref->note_use();
   const ScanBounds bounds(*ref->index, plan.key_pattern.view(), plan.bounds);
   std::uint64_t total = 0;
   for (const ScanBounds::Range& range : bounds.ranges(planner::kRangesMax).ranges) {

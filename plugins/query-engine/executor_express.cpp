@@ -33,8 +33,12 @@ class ExpressStage final : public ExecStage {
 
  private:
   Result<RecordId> find() {
-    if (plan_.kind == PlanKind::kExpressId) return context_.view->find_id(plan_.point.view());
+    if (plan_.kind == PlanKind::kExpressId) {
+      if (const auto indexes = context_.view->indexes(); !indexes.empty()) indexes.front().note_use();
+      return context_.view->find_id(plan_.point.view());
+    }
     MULTIFORA_ASSIGN_R(const IndexRef* ref, plan_index(plan_, context_));
+    ref->note_use();
     KeyStringBuilder key;
     ref->index->append_bound(key, 0, plan_.point.view());
     const auto cursor = ref->index->cursor(ref->state);

@@ -133,7 +133,10 @@ class IndexWalk {
       done_ = true;
       return {};
     }
-    if (last_id_ == 0) return seek(bounds_->start(plan_.backward));
+    if (last_id_ == 0) {
+      ref_->note_use();
+      return seek(bounds_->start(plan_.backward));
+    }
     return reopen();
   }
 

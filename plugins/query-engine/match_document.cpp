@@ -22,10 +22,47 @@ class DocumentNode : public MatchNode {
   }
 };
 
+// The path that "$a.b" reads; empty for anything else.
+std::string_view field_path_of(const ValueView& value) {
+  if (value.type() != BsonType::kString) return {};
+  const std::string_view text = value.as_string();
+  return text.starts_with('$') && !text.starts_with("$$") ? text.substr(1) : std::string_view();
+}
+
+// The scalar that an expression always gives; missing where it gives others, an array or null.
+ValueView scalar_of(const ValueView& value, bool literal = false) {
+  switch (value.type()) {
+    case BsonType::kDouble:
+    case BsonType::kInt32:
+    case BsonType::kInt64:
+    case BsonType::kDecimal128:
+    case BsonType::kBool:
+    case BsonType::kDate:
+    case BsonType::kObjectId:
+    case BsonType::kTimestamp:
+      return value;
+    case BsonType::kString:
+      return literal || !value.as_string().starts_with('$') ? value : ValueView();
+    case BsonType::kObject: {
+      const DocumentView object = value.as_document();
+      if (!literal && object.first().name() == "$literal" && object.count() == 1)
+        return scalar_of(object.first().value(), true);
+      return {};
+    }
+    default:
+      return {};
+  }
+}
+
+// children(): equalities on paths that must hold where the expression does, for the planner. They say
+// less than it does (an array that has the value as an element satisfies them), never more.
 class ExprNode final : public DocumentNode {
  public:
-  ExprNode(const ValueView& operand, std::unique_ptr<Expression> expression)
-      : DocumentNode(MatchKind::kExpr, "$expr", operand), expression_(std::move(expression)) {}
+  ExprNode(const ValueView& operand, std::unique_ptr<Expression> expression,
+           const Collator* collator)
+      : DocumentNode(MatchKind::kExpr, "$expr", operand), expression_(std::move(expression)) {
+    collect_equalities(operand, collator);
+  }
 
   bool matches(DocumentView, MatchState& state) const override {
     Result<Value> value = expression_->evaluate(*state.context);
@@ -41,6 +78,22 @@ class ExprNode final : public DocumentNode {
   }
 
  private:
+  void collect_equalities(const ValueView& expression, const Collator* collator) {
+    if (expression.type() != BsonType::kObject) return;
+    const DocumentView object = expression.as_document();
+    if (object.count() != 1 || object.first().type() != BsonType::kArray) return;
+    const DocumentView arguments = object.first()->as_document();
+    if (object.first().name() == "$and")
+      for (const Element& argument : arguments) collect_equalities(argument.value(), collator);
+    if (object.first().name() != "$eq" || arguments.count() != 2) return;
+    const ValueView left = arguments["0"], right = arguments["1"];
+    const bool path_first = !field_path_of(left).empty();
+    const std::string_view path = field_path_of(path_first ? left : right);
+    const ValueView value = scalar_of(path_first ? right : left);
+    if (path.empty() || value.missing()) return;
+    children_.push_back(std::make_unique<CompareNode>(MatchKind::kEq, path, value, collator));
+  }
+
   std::unique_ptr<Expression> expression_;
 };
 
@@ -67,7 +120,8 @@ Status parse_expr(Parser& parser, const Element& element, Nodes& out) {
                   "$expr is not allowed in the query predicate for an upsert");
   MULTIFORA_ASSIGN(auto expression, parse_expression(element.value(), *parser.scope));
   parser.uses_expr = true;
-  out.push_back(std::make_unique<ExprNode>(element.value(), std::move(expression)));
+  out.push_back(std::make_unique<ExprNode>(element.value(), std::move(expression),
+                                           parser.options.collator));
   return {};
 }
 

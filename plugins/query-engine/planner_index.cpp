@@ -336,10 +336,9 @@ class Examination {
 }  // namespace
 
 void append_conjuncts(const MatchNode& node, Conjuncts& out) {
-  if (node.kind() != MatchKind::kAnd) {
-    out.push_back(&node);
-    return;
-  }
+  if (node.kind() != MatchKind::kAnd) out.push_back(&node);
+  // Those of an $expr follow from it.
+  if (node.kind() != MatchKind::kAnd && node.kind() != MatchKind::kExpr) return;
   for (const MatchNode::Ptr& child : node.children()) append_conjuncts(*child, out);
 }
 

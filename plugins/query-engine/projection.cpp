@@ -313,6 +313,7 @@ Status Parser::add(std::string_view path, std::unique_ptr<Leaf> leaf) {
 bool mentions(const MatchNode& node, std::string_view first) {
   const std::string_view path = node.path();
   if (!path.empty()) return path.substr(0, path.find('.')) == first;
+  if (node.kind() == MatchKind::kExpr) return false;  // says nothing about elements
   return std::ranges::any_of(node.children(),
                              [&](const MatchNode::Ptr& child) { return mentions(*child, first); });
 }

@@ -4,6 +4,7 @@
 
 #include "core/plugin/command.h"
 #include "core/plugin/host.h"
+#include "plugins/query-engine/current_op.h"
 #include "plugins/query-engine/cursor_manager.h"
 #include "plugins/query-engine/numeric.h"
 #include "plugins/query-engine/stage.h"
@@ -98,7 +99,7 @@ class CollStatsStage final : public ListStage {
     d.append("ns", ns());
     d.append("host", host_name());
     d.append_date_ms("localTime", context().store->clock().wall_ms());
-    if (!spec["latencyStats"].missing()) append_latency(d);
+    if (!spec["latencyStats"].missing()) append_latency(d, stats);
     if (!spec["storageStats"].missing()) append_storage(d, spec["storageStats"], stats);
     if (!spec["count"].missing()) d.append("count", int_or_long(static_cast<std::int64_t>(stats.count)).view());
     out.push_back(std::move(d).finish());
@@ -106,13 +107,17 @@ class CollStatsStage final : public ListStage {
   }
 
  private:
-  static void append_latency(DocumentBuilder& d) {
+  static void append_latency(DocumentBuilder& d, const Store::CollectionStats& stats) {
     DocumentBuilder latency = d.object("latencyStats");
-    for (const std::string_view kind : {"reads", "writes", "commands", "transactions"}) {
+    const auto append = [&](std::string_view kind, const Store::CommandLatency& use) {
       DocumentBuilder one = latency.object(kind);
-      one.append("latency", std::int64_t{0});
-      one.append("ops", std::int64_t{0});
-    }
+      one.append("latency", static_cast<std::int64_t>(use.latency_us));
+      one.append("ops", static_cast<std::int64_t>(use.ops));
+    };
+    append("reads", stats.reads);
+    append("writes", stats.writes);
+    append("commands", stats.commands);
+    append("transactions", {});
   }
   void append_storage(DocumentBuilder& d, const ValueView& options, const Store::CollectionStats& stats) const {
     std::int64_t scale = 1;
@@ -163,10 +168,19 @@ class IndexStatsStage final : public ListStage {
  public:
   using ListStage::ListStage;
 
+ private:
+  // What is known of an index; nothing for one that came or went meanwhile.
+  static Store::CollectionStats::IndexSize use_of(const Store::CollectionStats& stats, std::string_view name) {
+    for (const auto& index : stats.indexes)
+      if (index.name == name) return index;
+    return {};
+  }
+
  protected:
   Status make(std::vector<OwnedDocument>& out) override {
     if (context().store->info(ns()) == nullptr) return {};
     MULTIFORA_ASSIGN(const std::vector<OwnedDocument> specs, context().store->index_specs(ns()));
+    MULTIFORA_ASSIGN(const Store::CollectionStats stats, context().store->collection_stats(ns()));
     for (const OwnedDocument& spec : specs) {
       DocumentBuilder d;
       d.append("name", spec.view()["name"]);
@@ -174,8 +188,9 @@ class IndexStatsStage final : public ListStage {
       d.append("host", host_name());
       {
         DocumentBuilder accesses = d.object("accesses");
-        accesses.append("ops", std::int64_t{0});
-        accesses.append_date_ms("since", context().store->clock().wall_ms());
+        const Store::CollectionStats::IndexSize use = use_of(stats, spec.view()["name"].as_string());
+        accesses.append("ops", static_cast<std::int64_t>(use.ops));
+        accesses.append_date_ms("since", use.since_ms);
       }
       d.append("spec", spec.view());
       out.push_back(std::move(d).finish());
@@ -216,9 +231,10 @@ class CurrentOpStage final : public ListStage {
  protected:
   Status make(std::vector<OwnedDocument>& out) override {
     const auto* control = context().host != nullptr ? context().host->service<ServerControl>() : nullptr;
-    if (control == nullptr) return {};
     ArrayBuilder operations;
-    control->append_operations(operations, given()["$currentOp"].as_document()["idleConnections"].truthy());
+    if (control != nullptr)
+      control->append_operations(operations, given()["$currentOp"].as_document()["idleConnections"].truthy());
+    append_index_builds(*context().store, operations);
     const OwnedDocument all = std::move(operations).finish();
     for (const Element& e : all.view())
       if (e.type() == kObject) out.emplace_back(e->as_document());

@@ -63,6 +63,7 @@ Status find_identifier(const MatchNode& node, std::string_view& found) {
                               "top-level field name, found '{}' and '{}'",
                               found, name));
   }
+  if (node.kind() == MatchKind::kExpr) return {};
   for (const MatchNode::Ptr& child : node.children()) MULTIFORA_TRY(find_identifier(*child, found));
   return {};
 }

@@ -20,6 +20,12 @@ struct WriteConcern {
 
   // The reply waits for the disk.
   bool waits_for_disk() const { return journal && (w != 0 || !mode.empty()); }
+  // How long it may wait, in milliseconds; 0: for ever. As in MongoDB, wtimeout means something only
+  // where more than this node is asked for: a majority, which here is what is on disk. (w > 1 fails
+  // at once; the sync of w: 1 has no limit.)
+  std::int64_t disk_timeout_ms() const {
+    return waits_for_disk() && mode == "majority" && timeout_ms > 0 ? timeout_ms : 0;
+  }
 };
 
 // FailedToParse, TypeMismatch, UnknownField for what is no write concern.

@@ -8,6 +8,7 @@
 #include "core/base/limits.h"
 #include "core/plugin/names.h"
 #include "core/plugin/option_check.h"
+#include "core/store/store.h"
 #include "server/dispatch/reply.h"
 
 namespace multifora {
@@ -95,6 +96,7 @@ Dispatcher::Next Dispatcher::start(Operation& operation, DocumentView body,
   operation.error_ = ErrorCode::kOK;
   operation.more_to_come_ = false;
   operation.durable_position_ = 0;
+  operation.durable_timeout_ms_ = 0;
   operation.waited_ = false;
   operation.arguments_ = Arguments();
   const Status status = prepare(operation, body, sequences, traits);
@@ -281,6 +283,8 @@ Dispatcher::Next Dispatcher::complete(Operation& operation, const Status& status
   }
   operation.durable_position_ = position_to_wait_for(operation);
   if (operation.durable_position_ != 0) {
+    if (operation.context_->write_position() != 0)
+      operation.durable_timeout_ms_ = operation.write_concern_.disk_timeout_ms();
     operation.more_to_come_ = false;  // the request does not outlive the wait for the disk
     let_message_go(operation);
     return Next::kDurable;
@@ -313,6 +317,12 @@ void Dispatcher::durable(Operation& operation, const Status& status) {
     operation.more_to_come_ = false;
     replace_reply(operation, status);
   }
+  meter(operation);
+}
+
+void Dispatcher::write_timed_out(Operation& operation) {
+  if (operation.error_ == ErrorCode::kOK)
+    append_write_timeout(operation.reply, operation.reply_start_, operation.write_concern_);
   meter(operation);
 }
 
@@ -413,8 +423,25 @@ void Dispatcher::meter(Operation& operation) {
   row.total->add();
   row.latency_us->add(static_cast<std::uint64_t>(std::max<std::int64_t>(duration_us, 0)));
   if (operation.error_ != ErrorCode::kOK) row.failed->add();
+  note_latency(operation, duration_us);
   const bool slow = duration_us >= options_.slow_ms * 1000 && !operation.waited_;
   if (slow) log_slow(operation, duration_us);
+}
+
+// For $collStats: what a command on a collection took.
+void Dispatcher::note_latency(const Operation& operation, std::int64_t duration_us) const {
+  const CommandRow& row = *operation.row_->row;
+  if (store_ == nullptr || row.lock == LockIntent::kNone) return;
+  const Store::CommandClass kind =
+      (row.flags & kAcceptsReadConcern) != 0 ? Store::CommandClass::kRead
+      : (row.flags & kRetryableWrite) != 0   ? Store::CommandClass::kWrite
+                                             : Store::CommandClass::kOther;
+  const auto latency_us = static_cast<std::uint64_t>(std::max<std::int64_t>(duration_us, 0));
+  // A reply that waited for the disk has outlived its request.
+  if (!operation.request_)
+    store_->note_latency(operation.shown_ns_, kind, latency_us);
+  else if (operation.request_->target().type() == BsonType::kString)
+    store_->note_latency(operation.request_->ns(), kind, latency_us);
 }
 
 void Dispatcher::log_slow(Operation& operation, std::int64_t duration_us) const {

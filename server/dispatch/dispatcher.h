@@ -59,6 +59,8 @@ class Dispatcher : public CommandRunner {
   Next again(Operation& operation);
   // The reply of kDurable may go out now; a failure replaces it.
   void durable(Operation& operation, const Status& status);
+  // The same where Operation::durable_timeout_ms has passed first: the reply says so, and goes out.
+  void write_timed_out(Operation& operation);
   // After the last reply was taken: frees what the request held.
   void finish(Operation& operation);
   // An error reply to something that is no request at all.
@@ -87,6 +89,7 @@ class Dispatcher : public CommandRunner {
   std::uint64_t position_to_wait_for(Operation& operation) const;
   std::uint64_t cluster_time() const;
   void meter(Operation& operation);
+  void note_latency(const Operation& operation, std::int64_t duration_us) const;
   void log_slow(Operation& operation, std::int64_t duration_us) const;
   void log_failure(const Operation& operation, const Status& status) const;
   bool replica_set() const { return !options_.set_name.empty(); }

@@ -44,6 +44,8 @@ class Operation {
   bool more_to_come() const { return more_to_come_; }
   // What the reply waits for, after Next::kDurable.
   std::uint64_t durable_position() const { return durable_position_; }
+  // How long it may wait for that (wtimeout), 0: for ever. Afterwards Dispatcher::write_timed_out.
+  std::int64_t durable_timeout_ms() const { return durable_timeout_ms_; }
   // What to subscribe to, after Next::kWait.
   std::unique_ptr<Wait> take_wait() { return std::move(wait_); }
   // Ends what runs at the next check; any thread. Nothing where nothing runs.
@@ -79,6 +81,7 @@ class Operation {
   std::string lsid_spare_;  // keeps its capacity from request to request
   std::size_t reply_start_ = 0;
   std::uint64_t durable_position_ = 0;
+  std::int64_t durable_timeout_ms_ = 0;
   std::unique_ptr<Wait> wait_;
   bool more_to_come_ = false;
   bool metadata_shown_ = false;

@@ -63,6 +63,16 @@ void append_error_labels(DocumentBuilder& reply, ErrorCode code, bool retryable)
   labels.append("RetryableWriteError");
 }
 
+void append_write_timeout(Buffer& reply, std::size_t start, const WriteConcern& concern) {
+  DocumentBuilder more;
+  append_write_concern_error(
+      more, {ErrorCode::kWriteConcernFailed, "waiting for replication timed out"}, concern);
+  const OwnedDocument error = std::move(more).finish();
+  reply.pop_back();
+  reply.append(error.bytes().substr(4));
+  store_le(reply.data() + start, static_cast<std::int32_t>(reply.size() - start));
+}
+
 void append_write_concern_error(DocumentBuilder& reply, const Status& status,
                                 const WriteConcern& concern) {
   DocumentBuilder error = reply.object("writeConcernError");
@@ -70,6 +80,7 @@ void append_write_concern_error(DocumentBuilder& reply, const Status& status,
   error.append("codeName", status.code_name());
   error.append("errmsg", status.message());
   DocumentBuilder info = error.object("errInfo");
+  if (status.code() == ErrorCode::kWriteConcernFailed) info.append("wtimeout", true);
   DocumentBuilder shown = info.object("writeConcern");
   if (concern.mode.empty())
     shown.append("w", static_cast<std::int32_t>(concern.w));

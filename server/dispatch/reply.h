@@ -15,6 +15,9 @@ void append_error(DocumentBuilder& reply, const Status& status);
 void append_error_labels(DocumentBuilder& reply, ErrorCode code, bool retryable);
 void append_write_concern_error(DocumentBuilder& reply, const Status& status,
                                 const WriteConcern& concern);
+// Adds to the finished reply that ends `reply` and starts at `start` that its write was done, but not
+// known to be on a majority in time.
+void append_write_timeout(Buffer& reply, std::size_t start, const WriteConcern& concern);
 // Puts $clusterTime and operationTime at the end of the document that ends `reply` and starts at
 // `start`.
 void append_cluster_time(Buffer& reply, std::size_t start, std::uint64_t cluster_time,

@@ -310,10 +310,40 @@ bool Connection::handle(Dispatcher::Next next) {
 
 void Connection::hold() {
   shrink(scratch().unpacked);
+  if (const std::int64_t timeout_ms = operation_.durable_timeout_ms(); timeout_ms > 0)
+    return hold_until(network_.clock_.monotonic_us() + timeout_ms * 1000);
   Durability* durability = network_.dispatcher_->durability();
   // The callback may run before this returns, and the connection be gone.
   durability->when_durable(operation_.durable_position(),
                            [this](const Status& status) { on_durable(status); });
+}
+
+// The log or the timer, whichever comes first; the other one finds that it is late, and touches nothing.
+void Connection::hold_until(std::int64_t deadline_us) {
+  auto over = std::make_shared<std::atomic<bool>>(false);
+  // Once the timer is set, the connection may be gone at any time.
+  Network& network = network_;
+  const std::uint64_t position = operation_.durable_position();
+  if (network.timers_.add(
+          deadline_us,
+          [this, over] {
+            if (!over->exchange(true)) on_write_timeout();
+          },
+          &timer_))
+    network.wake_for_timer();
+  network.dispatcher_->durability()->when_durable(
+      position, [this, over](const Status& status) {
+        if (over->exchange(true)) return;
+        network_.timers_.cancel(timer_);
+        on_durable(status);
+      });
+}
+
+// On the control thread: a serving one sends.
+void Connection::on_write_timeout() {
+  network_.dispatcher_->write_timed_out(operation_);
+  begin_send();
+  arm(true);
 }
 
 // On the log's thread, or on the one that leads a sync: short, and nothing is written here.

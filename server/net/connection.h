@@ -63,6 +63,8 @@ class Connection {
   bool handle(Dispatcher::Next next);
   void hold();
   void on_durable(const Status& status);
+  void hold_until(std::int64_t deadline_us);
+  void on_write_timeout();
   bool park();
   void end_wait();
   void begin_send();

@@ -101,12 +101,13 @@ class SlowDisk final : public Durability {
   std::uint64_t last_position() const override { return 400; }
   std::uint64_t durable_position() const override { return 400; }
   void when_durable(std::uint64_t, Callback callback) override {
-    std::thread([callback = std::move(callback)] {
-      std::this_thread::sleep_for(20ms);
+    std::thread([callback = std::move(callback), takes = takes_ms.load()] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(takes));
       callback({});
     }).detach();
   }
   Status health() const override { return {}; }
+  std::atomic<int> takes_ms{20};
 };
 
 class Server {
@@ -377,6 +378,53 @@ TEST_CASE("replies of writes are held, and others are served meanwhile") {
     CHECK(number(writer.reply(), "n") == 1);
     CHECK(ok(writer.reply()));
   }
+}
+
+TEST_CASE("a majority that takes longer than wtimeout is an error of the write concern") {
+  Server server;
+  Client client(server.network->port());
+  const auto write = [&](std::string_view w, std::int32_t wtimeout) {
+    client.send(command("write", [&](auto& b) {
+      auto concern = b.object("writeConcern");
+      concern.append("w", w).append("wtimeout", wtimeout);
+    }));
+    return client.reply();
+  };
+  server.disk.takes_ms = 400;
+  for (int round = 0; round < 3; ++round) {
+    const OwnedDocument late = write("majority", 10);
+    CHECK(ok(late));
+    CHECK(late.view()["n"].as_int32() == 1);
+    const DocumentView error = late.view()["writeConcernError"].as_document();
+    CHECK(error["code"].as_int32() == 64);
+    CHECK(error["errmsg"].as_string() == "waiting for replication timed out");
+    CHECK(error["errInfo"].as_document()["wtimeout"].as_bool());
+    client.send(command("ping"));
+    CHECK(ok(client.reply()));
+  }
+  // In time, without a limit, and what has none because only this node is asked.
+  server.disk.takes_ms = 1;
+  for (const std::int32_t wtimeout : {5000, 0}) {
+    const OwnedDocument done = write("majority", wtimeout);
+    CHECK(done.view()["writeConcernError"].missing());
+  }
+  server.disk.takes_ms = 60;
+  client.send(command("write", [](auto& b) {
+    b.object("writeConcern").append("w", 1).append("wtimeout", 5);
+  }));
+  CHECK(client.reply().bytes().find("writeConcernError") == Bytes::npos);
+  // The connection is gone when the disk answers at last.
+  server.disk.takes_ms = 300;
+  {
+    Client brief(server.network->port());
+    brief.send(command("write", [](auto& b) {
+      b.object("writeConcern").append("w", "majority").append("wtimeout", 5);
+    }));
+    CHECK(ok(brief.reply()));
+  }
+  std::this_thread::sleep_for(500ms);
+  client.send(command("ping"));
+  CHECK(ok(client.reply()));
 }
 
 TEST_CASE("long commands on every thread do not keep others waiting") {

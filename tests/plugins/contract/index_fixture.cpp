@@ -137,9 +137,13 @@ std::unique_ptr<Index> Bench::open(const IndexState& state) {
   return std::move(*opened);
 }
 
+void Bench::checkpoint() {
+  require(pager_->finish_checkpoint(pager_->begin_checkpoint({1, "meta"})));
+}
+
 void Bench::reopen() {
   const IndexState state = index_->state();
-  require(pager_->finish_checkpoint(pager_->begin_checkpoint({1, "meta"})));
+  checkpoint();
   close_pager();
   require(open_pager());
   index_ = open(state);

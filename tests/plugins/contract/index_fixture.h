@@ -56,6 +56,7 @@ class Bench {
   const std::map<RecordId, OwnedDocument>& documents() const { return documents_; }
 
   std::unique_ptr<Index> open(const IndexState& state);
+  void checkpoint();
   // Checkpoint, then everything anew from the file.
   void reopen();
   void close_pager() { index_.reset(), pager_.reset(); }

@@ -138,33 +138,38 @@ class PlainIndex final : public Index {
 
 class PlainBuilder final : public IndexBulkBuilder {
  public:
-  PlainBuilder(Pager& pager, const IndexSpec& spec) : pager_(pager), spec_(spec) {}
+  PlainBuilder(Pager& pager, const IndexSpec& spec) : spec_(spec), tree_(pager, spec.owner) {}
   Status add(const IndexKeySet& keys, RecordId id) override {
     for (const IndexKey& key : keys.keys) {
-      if (spec_.unique && !seen_.emplace(key.key, id).second)
-        return {ErrorCode::kDuplicateKey, "E11000 duplicate key"};
+      // Each clashing key once: with its second record.
+      if (spec_.unique && ++seen_[key.key] == 2 && duplicates_.size() < kIndexDuplicatesMax)
+        duplicates_.push_back(key);
       Buffer whole = key.key;
       append_be(whole, id);
       sorted_[whole] = key.type_bits;
     }
     return {};
   }
+  Status make_room() override { return {}; }
   Result<IndexState> finish(
       const std::function<Status(std::uint64_t, std::uint64_t)>& progress) override {
     MULTIFORA_TRY_R(progress(0, sorted_.size()));
-    TreeBuilder builder(pager_, spec_.owner);
-    for (const auto& [key, type_bits] : sorted_) MULTIFORA_TRY_R(builder.add(key, type_bits));
-    MULTIFORA_ASSIGN_R(const TreeRoot root, builder.finish());
+    for (const auto& [key, type_bits] : sorted_) MULTIFORA_TRY_R(tree_.add(key, type_bits));
+    MULTIFORA_ASSIGN_R(const TreeRoot root, tree_.finish());
     IndexState state;
     store_le(state.bytes.data(), root);
     return state;
   }
+  const std::vector<IndexKey>& duplicates() const override { return duplicates_; }
+  PageStash& stash() override { return tree_.stash(); }
+  void link() override { tree_.link(); }
 
  private:
-  Pager& pager_;
   const IndexSpec& spec_;
+  TreeBuilder tree_;
+  std::vector<IndexKey> duplicates_;
   std::map<Buffer, Buffer> sorted_;
-  std::map<Buffer, RecordId> seen_;
+  std::map<Buffer, int> seen_;
 };
 
 std::unique_ptr<IndexBulkBuilder> PlainIndex::bulk_builder(std::uint64_t,

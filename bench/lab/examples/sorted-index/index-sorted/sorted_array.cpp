@@ -287,8 +287,8 @@ Status SortedArray::insert(Bytes key, Bytes value, PageStash& stash) {
 }
 
 // Takes the place's leaf, which is empty, out of its list, and lists that become empty out of theirs.
-Status SortedArray::remove_number(SortedPlace& place) {
-  pager_.retire(place.leaf_);
+Status SortedArray::remove_number(SortedPlace& place, PageStash& stash) {
+  stash.retire(place.leaf_);
   --state_->pages;
   while (!place.lists_.empty()) {
     const SortedPlace::Step step = place.lists_.back();
@@ -300,7 +300,7 @@ Status SortedArray::remove_number(SortedPlace& place) {
       write_list(list, numbers.data(), numbers.size());
       break;
     }
-    pager_.retire(step.page);
+    stash.retire(step.page);
     --state_->pages;
     place.lists_.pop_back();
   }
@@ -314,7 +314,7 @@ Status SortedArray::remove_number(SortedPlace& place) {
     MULTIFORA_ASSIGN(const char* const root, read_list(pager_, state_->root));
     if (count_in(root) > 1) break;
     const PageId child = number_in(root, 0);
-    pager_.retire(state_->root);
+    stash.retire(state_->root);
     state_->root = child;
     --state_->height;
     --state_->pages;
@@ -334,7 +334,7 @@ Result<bool> SortedArray::remove(Bytes key, PageStash& stash) {
   MULTIFORA_TRY_R(make_path_writable(place, stash, &leaf));
   --state_->entries;
   if (entries.empty()) {
-    MULTIFORA_TRY_R(remove_number(place));
+    MULTIFORA_TRY_R(remove_number(place, stash));
   } else {
     write_leaf(leaf, static_cast<std::uint32_t>(entries.size()), packed);
   }
@@ -434,7 +434,6 @@ Result<SortedState> SortedBuilder::finish() {
     ++state_.height;
   }
   if (!level.empty()) state_.root = level.front();
-  stash_.link();
   return state_;
 }
 

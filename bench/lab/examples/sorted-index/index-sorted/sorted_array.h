@@ -91,7 +91,7 @@ class SortedArray {
  private:
   Status make_path_writable(SortedPlace& place, PageStash& stash, char** leaf);
   void insert_number(SortedPlace& place, std::size_t depth, PageId number, PageStash& stash);
-  Status remove_number(SortedPlace& place);
+  Status remove_number(SortedPlace& place, PageStash& stash);
 
   Pager& pager_;
   SortedState* state_;
@@ -105,6 +105,7 @@ class SortedBuilder {
       : owner_(owner), stash_(pager, PageStash::Mode::kUnlinked) {}
   Status add(Bytes key, Bytes value);
   Result<SortedState> finish();
+  PageStash& stash() { return stash_; }  // for changes between finish() and its link()
 
  private:
   Status flush_leaf();

@@ -194,6 +194,7 @@ class SortedBulkBuilder final : public IndexBulkBuilder {
     multikey_ |= keys.multikey_fields;
     return {};
   }
+  Status make_room() override { return {}; }
   Result<IndexState> finish(
       const std::function<Status(std::uint64_t, std::uint64_t)>& progress) override {
     std::sort(entries_.begin(), entries_.end());
@@ -202,8 +203,12 @@ class SortedBulkBuilder final : public IndexBulkBuilder {
       if (i % 8192 == 0) MULTIFORA_TRY_R(progress(i, entries_.size()));
       const auto& [key, type_bits] = entries_[i];
       const Bytes without_id = Bytes(key).substr(0, key.size() - kIdSize);
-      if (index_.spec().unique && i > 0 && without_id == last)
-        return fail(duplicate_key(index_, {Buffer(without_id), type_bits}));
+      if (index_.spec().unique && i > 0 && without_id == last &&
+          (duplicates_.empty() || Bytes(duplicates_.back().key) != without_id)) {
+        duplicates_.push_back({Buffer(without_id), type_bits});
+        if (duplicates_.size() > kIndexDuplicatesMax)
+          return fail(duplicate_key(index_, duplicates_.front()));
+      }
       last = without_id;
       MULTIFORA_TRY_R(builder_.add(key, type_bits));
     }
@@ -214,10 +219,14 @@ class SortedBulkBuilder final : public IndexBulkBuilder {
     store_le(state.bytes.data() + sizeof array, multikey_);
     return state;
   }
+  const std::vector<IndexKey>& duplicates() const override { return duplicates_; }
+  PageStash& stash() override { return builder_.stash(); }
+  void link() override { builder_.stash().link(); }
 
  private:
   const SortedIndex& index_;
   SortedBuilder builder_;
+  std::vector<IndexKey> duplicates_;
   std::vector<std::pair<Buffer, Buffer>> entries_;
   std::uint64_t multikey_ = 0;
 };
