@@ -65,11 +65,11 @@ class Ideal final : public Peer {
                         load_le<std::uint64_t>(document + kIdAt));
     });
     std::sort(entries.begin(), entries.end());
-    unlink((directory_ + "/index").c_str());
     File index(directory_ + "/index");
     index.append({reinterpret_cast<const char*>(entries.data()), entries.size() * sizeof entries[0]});
     index.sync();
   }
+  void drop_index() override { unlink((directory_ + "/index").c_str()); }
   void checkpoint() override {}
 
   std::size_t count() const { return starts_.size() / sizeof(std::uint64_t); }

@@ -220,4 +220,17 @@ void create_kv_index(KvStore& store) {
   transaction->commit();
 }
 
+void drop_kv_index(KvStore& store) {
+  if (!store.indexed()) return;
+  std::vector<std::string> keys;
+  store.read()->walk("i", false, [&](Bytes key, Bytes) {
+    if (key[0] == 'i') keys.emplace_back(key);
+    return key[0] == 'i';
+  });
+  const auto transaction = store.write();
+  for (const std::string& key : keys) transaction->remove(key);
+  transaction->remove(kIndexedKey);
+  transaction->commit();
+}
+
 }  // namespace multifora::bench

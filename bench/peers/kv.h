@@ -32,6 +32,7 @@ class KvStore {
 
 std::unique_ptr<Session> make_kv_session(KvStore& store);
 void create_kv_index(KvStore& store);
+void drop_kv_index(KvStore& store);
 
 inline constexpr std::string_view kIndexedKey = "m indexed";
 

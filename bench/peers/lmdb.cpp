@@ -73,6 +73,7 @@ class Lmdb final : public Peer, public KvStore {
   std::string version() const override { return mdb_version(nullptr, nullptr, nullptr); }
   std::unique_ptr<Session> session() override { return make_kv_session(*this); }
   void create_index() override { create_kv_index(*this); }
+  void drop_index() override { drop_kv_index(*this); }
   void checkpoint() override { check(mdb_env_sync(env_, 1)); }
   std::unique_ptr<KvTransaction> read() override { return std::make_unique<Transaction>(env_, table_, false); }
   std::unique_ptr<KvTransaction> write() override { return std::make_unique<Transaction>(env_, table_, true); }

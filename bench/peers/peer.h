@@ -48,6 +48,7 @@ class Peer {
   virtual std::string version() const = 0;
   virtual std::unique_ptr<Session> session() = 0;
   virtual void create_index() = 0;  // on k
+  virtual void drop_index() = 0;    // where there is one
   virtual void checkpoint() = 0;    // everything into the data files
 };
 

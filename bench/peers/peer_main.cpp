@@ -207,7 +207,10 @@ void run(const Options& options) {
   if (const auto read = kReads.find(options.row); read != kReads.end()) return read_row(options, *peer, read->second);
   const std::int64_t n = options.documents;
   if (options.row == "load") return load(options, *peer);
-  if (options.row == "index") return timed(options, [&] { peer->create_index(); });
+  if (options.row == "index") {
+    peer->drop_index();
+    return timed(options, [&] { peer->create_index(); });
+  }
   if (options.row == "checkpoint") return timed(options, [&] { peer->checkpoint(); });
   if (options.row == "insert" || options.row == "bulk") return insert(options, *peer, options.row == "bulk");
   if (options.row == "mixed95") return mixed(options, *peer, 95);

@@ -154,6 +154,7 @@ class Postgres final : public Peer {
   std::string version() const override { return "PostgreSQL " + std::to_string(PQlibVersion()); }
   std::unique_ptr<Session> session() override { return std::make_unique<PostgresSession>(where_); }
   void create_index() override { db_.run("CREATE INDEX by_k ON d (((doc->>'k')::int))"); }
+  void drop_index() override { db_.run("DROP INDEX IF EXISTS by_k"); }
   void checkpoint() override {
     db_.run("VACUUM ANALYZE d");
     db_.run("CHECKPOINT");

@@ -78,6 +78,7 @@ class RocksDb final : public Peer, public KvStore {
   }
   std::unique_ptr<Session> session() override { return make_kv_session(*this); }
   void create_index() override { create_kv_index(*this); }
+  void drop_index() override { drop_kv_index(*this); }
   void checkpoint() override { check(db_->Flush({})); }
   std::unique_ptr<KvTransaction> read() override { return std::make_unique<Transaction>(db_.get()); }
   std::unique_ptr<KvTransaction> write() override { return std::make_unique<Transaction>(db_.get()); }

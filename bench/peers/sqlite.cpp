@@ -166,6 +166,7 @@ class Sqlite final : public Peer {
   std::string version() const override { return std::string("SQLite ") + sqlite3_libversion(); }
   std::unique_ptr<Session> session() override { return std::make_unique<SqliteSession>(path_); }
   void create_index() override { db_.run("CREATE INDEX by_k ON d (k)"); }
+  void drop_index() override { db_.run("DROP INDEX IF EXISTS by_k"); }
   void checkpoint() override { db_.run("PRAGMA wal_checkpoint(TRUNCATE)"); }
 
  private:
