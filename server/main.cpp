@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "core/base/bus_guard.h"
 #include "core/plugin/codec.h"
 #include "server/config/flags.h"
 #include "server/config/json_log.h"
@@ -12,6 +13,7 @@
 #include "server/control.h"
 #include "server/net/network.h"
 #include "server/runtime/runtime.h"
+#include "server/tools/tools.h"
 
 namespace multifora {
 namespace {
@@ -157,15 +159,22 @@ int refuse(const Status& status, JsonLog* log) {
 }
 
 int run(const std::vector<std::string>& arguments) {
+  if (arguments.size() > 1 && !arguments[1].starts_with("-")) {
+    const tools::Tool* const tool = tools::find(arguments[1]);
+    return tool == nullptr ? tools::unknown(arguments[1])
+                           : tool->run({arguments.begin() + 2, arguments.end()});
+  }
   const sigset_t signals = block_signals();
   const auto line = parse_command_line({arguments.begin() + 1, arguments.end()});
   if (!line) return refuse(line.error(), nullptr);
   if (line->only_print) {
     std::cout << line->text;
+    if (line->help) std::cout << "\n" << tools::help_text();
     return 0;
   }
   const auto log = JsonLog::open(line->config.log.path, log_level(line->config));
   if (!log) return refuse(log.error(), nullptr);
+  BusGuard::install((*log)->descriptor());
   Server server(line->config, arguments, **log);
   if (const Status status = server.open(); !status.ok()) return refuse(status, log->get());
   server.serve(signals);

@@ -63,7 +63,8 @@ class FileSystem {
   // Names created, removed or renamed in the directory are durable after OK.
   virtual Status sync_directory(const std::string& path) = 0;
   virtual Result<std::uint64_t> free_space(const std::string& path) const = 0;
-  // Takes an exclusive lock that dies with the process; the file holds `content`.
+  // Takes an exclusive lock that dies with the process; the file holds `content`, unless the disk is
+  // full.
   virtual Result<std::unique_ptr<File>> lock(const std::string& path, Bytes content) = 0;
 };
 

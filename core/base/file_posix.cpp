@@ -331,7 +331,9 @@ Result<std::unique_ptr<File>> PosixFileSystem::lock(const std::string& path, Byt
     return fail(failure("lock", path, errno));
   }
   MULTIFORA_TRY_R(file->truncate(0));
-  MULTIFORA_TRY_R(file->write(0, content));
+  // On a full disk the lock is held all the same: the content only tells people who holds it.
+  const Status written = file->write(0, content);
+  if (!written.ok() && written.code() != ErrorCode::kOutOfDiskSpace) return fail(written);
   return file;
 }
 

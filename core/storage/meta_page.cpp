@@ -135,6 +135,18 @@ Buffer encode_meta(const MetaPage& meta) {
   return bytes;
 }
 
+Result<std::array<MetaSlotReport, 2>> report_metas(const File& file) {
+  std::array<MetaSlotReport, 2> reports;
+  for (std::size_t i = 0; i < 2; ++i) {
+    MULTIFORA_ASSIGN_R(Slot slot, read_slot(file, i * kPageSize));
+    static constexpr std::string_view kStates[] = {"valid", "foreign", "another version",
+                                                   "another page size", "damaged"};
+    reports[i] = {i * kPageSize, kStates[static_cast<std::size_t>(slot.identity)], slot.version,
+                  slot.page_size, std::move(slot.meta)};
+  }
+  return reports;
+}
+
 Result<OpenedMeta> read_metas(const File& file, const std::string& path, LogSink& log) {
   MULTIFORA_ASSIGN_R(Slot a, read_slot(file, 0));
   MULTIFORA_ASSIGN_R(Slot b, read_slot(file, kPageSize));

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/bytes.h"
@@ -37,6 +39,17 @@ constexpr std::uint64_t meta_offset(std::uint64_t checkpoint) {
 
 // kMetaSize bytes. Requires store_meta and directory_pages within their limits.
 Buffer encode_meta(const MetaPage& meta);
+
+// One slot as it is, for people who look inside.
+struct MetaSlotReport {
+  std::uint64_t offset = 0;
+  // "valid", "damaged", "another version", "another page size", or "foreign" (no magic).
+  std::string_view state;
+  std::uint32_t version = 0;    // where it can be told
+  std::uint32_t page_size = 0;  // likewise
+  std::optional<MetaPage> meta; // of a valid one
+};
+Result<std::array<MetaSlotReport, 2>> report_metas(const File& file);
 
 struct OpenedMeta {
   MetaPage newest;

@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "core/base/bus_guard.h"
 #include "core/storage/pager_impl.h"
 #include "core/storage/record_pool.h"
 
@@ -79,7 +80,16 @@ Status Pager::Impl::open(FileSystem& files, const std::string& file_path,
   opened = {meta.position, meta.store_meta};
   pager.generation_ = meta.generation + 1;
   MULTIFORA_TRY(map_file());
-  return load_table();
+  MULTIFORA_TRY(load_table());
+  return created ? Status() : confirm_newest(files);
+}
+
+// Where the process before failed in its last sync, the newest meta page and the file's name may be
+// in memory only. Once the next checkpoint has taken the older slot, the disk must have them.
+Status Pager::Impl::confirm_newest(FileSystem& files) {
+  MULTIFORA_TRY(file->write(meta_offset(meta.checkpoint), encode_meta(meta)));
+  MULTIFORA_TRY(file->sync());
+  return files.sync_directory(directory_of(path));
 }
 
 // The largest address range that the process may have: `wanted`, or as often half of it as a limit on
@@ -135,8 +145,9 @@ Result<const char*> Pager::Impl::table_page(PageId id, const char* what) const {
 }
 
 // An entry with a right checksum is still checked: a wrong one must not lead outside the file.
-Status Pager::Impl::check_entry(std::uint64_t chunk, const ChunkEntry& entry) const {
-  const std::uint64_t pages = meta.chunk_count * kPagesPerChunk;
+Status Pager::Impl::check_entry(const MetaPage& image, std::uint64_t chunk,
+                                const ChunkEntry& entry) const {
+  const std::uint64_t pages = image.chunk_count * kPagesPerChunk;
   bool good = true;
   if (entry.kind == ChunkKind::kPages) {
     std::uint64_t used = 0;
@@ -153,33 +164,39 @@ Status Pager::Impl::check_entry(std::uint64_t chunk, const ChunkEntry& entry) co
                 fmt::format("{}: the chunk table's entry of chunk {} is impossible", path, chunk));
 }
 
+Result<std::vector<ChunkEntry>> Pager::Impl::read_table(const MetaPage& image,
+                                                        std::vector<PageId>* pages) const {
+  std::vector<ChunkEntry> entries;
+  entries.reserve(image.chunk_count);
+  const std::uint64_t table_count =
+      (image.chunk_count + kEntriesPerTablePage - 1) / kEntriesPerTablePage;
+  for (std::uint64_t index = 0; index < table_count; ++index) {
+    if (index / kIdsPerDirectoryPage >= image.directory_pages.size())
+      return fail(ErrorCode::kDataCorruptionDetected,
+                  path + ": the meta page lists too few directory pages");
+    const PageId directory_id = image.directory_pages[index / kIdsPerDirectoryPage];
+    MULTIFORA_ASSIGN_R(const char* const directory, table_page(directory_id, "directory page"));
+    const auto id =
+        load_le<PageId>(directory + kPageHeaderSize + 8 * (index % kIdsPerDirectoryPage));
+    MULTIFORA_ASSIGN_R(const char* const page, table_page(id, "chunk table page"));
+    pages->push_back(id);
+    for (std::size_t i = 0; i < kEntriesPerTablePage && entries.size() < image.chunk_count; ++i) {
+      ChunkEntry entry;
+      std::memcpy(&entry, page + kPageHeaderSize + i * sizeof entry, sizeof entry);
+      MULTIFORA_TRY_R(check_entry(image, entries.size(), entry));
+      entries.push_back(entry);
+    }
+  }
+  return entries;
+}
+
 Status Pager::Impl::load_table() {
   if (meta.directory_pages.empty()) {
     table.init_new();
     top_up_reserve_locked();
     return {};
   }
-  std::vector<ChunkEntry> entries;
-  entries.reserve(meta.chunk_count);
-  const std::uint64_t table_count =
-      (meta.chunk_count + kEntriesPerTablePage - 1) / kEntriesPerTablePage;
-  for (std::uint64_t index = 0; index < table_count; ++index) {
-    if (index / kIdsPerDirectoryPage >= meta.directory_pages.size())
-      return Status(ErrorCode::kDataCorruptionDetected,
-                    path + ": the meta page lists too few directory pages");
-    const PageId directory_id = meta.directory_pages[index / kIdsPerDirectoryPage];
-    MULTIFORA_ASSIGN(const char* const directory, table_page(directory_id, "directory page"));
-    const auto id =
-        load_le<PageId>(directory + kPageHeaderSize + 8 * (index % kIdsPerDirectoryPage));
-    MULTIFORA_ASSIGN(const char* const page, table_page(id, "chunk table page"));
-    table_pages.push_back(id);
-    for (std::size_t i = 0; i < kEntriesPerTablePage && entries.size() < meta.chunk_count; ++i) {
-      ChunkEntry entry;
-      std::memcpy(&entry, page + kPageHeaderSize + i * sizeof entry, sizeof entry);
-      MULTIFORA_TRY(check_entry(entries.size(), entry));
-      entries.push_back(entry);
-    }
-  }
+  MULTIFORA_ASSIGN(const std::vector<ChunkEntry> entries, read_table(meta, &table_pages));
   table.init_loaded(entries, true);
   return {};
 }
@@ -244,7 +261,13 @@ Result<const char*> Pager::read_first(PageId id) const {
     return fail(impl_->page_damaged(id, "there is no such page"));
   const char* const page = read_base_ + id * kPageSize;
   const auto* const header = reinterpret_cast<const PageHeader*>(page);
-  if (header->checksum != page_checksum(page))
+  bool good = false;
+  if (!BusGuard::guarded([&] { good = header->checksum == page_checksum(page); }))
+    return fail(ErrorCode::kFileStreamFailed,
+                fmt::format("page {} at offset {} of {} cannot be read: the disk has failed there, "
+                            "or the file was cut short",
+                            id, id * kPageSize, impl_->path));
+  if (!good)
     return fail(impl_->page_damaged(id, "its checksum is wrong"));
   if (header->page_id != id)
     return fail(

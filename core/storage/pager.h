@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -209,8 +210,36 @@ class Pager {
   std::uint64_t retired_since_checkpoint_bytes() const;
   std::uint64_t dirty_since_checkpoint_bytes() const;
 
+  // Writes the newest durable checkpoint as a data file of its own at `to`, which must not exist,
+  // while writers and checkpoints go on: what the checkpoint holds is kept from being reused until
+  // the call returns. Every page is checked on the way; the file is synced, its name is not.
+  // `progress` gets bytes done and to do, and may stop the copy by failing. After a failure a part
+  // of the file may be left behind.
+  struct Copied {
+    LogPosition position = 0;      // every batch up to it is in the copy
+    std::uint64_t file_bytes = 0;  // size of the copy
+    std::uint64_t copied_bytes = 0;
+  };
+  using CopyProgress = std::function<Status(std::uint64_t done, std::uint64_t total)>;
+  Result<Copied> copy_checkpoint(FileSystem& files, const std::string& to,
+                                 const CopyProgress& progress);
+
   // --- reports ----------------------------------------------------------------------------------
   SpaceUse space_use() const;
+  struct ChunkUse {  // counts of chunks, and of what is in them
+    std::uint64_t free_chunks = 0, page_chunks = 0, record_chunks = 0;
+    std::uint64_t used_pages = 0, free_pages = 0, waiting_pages = 0;
+    std::uint64_t trailing_free_chunks = 0;
+    std::map<std::uint32_t, std::uint64_t> record_chunks_of;  // by collection; 0: shared ones
+  };
+  ChunkUse chunk_use() const;
+  // The newest durable checkpoint.
+  struct CheckpointInfo {
+    std::uint64_t number = 0;
+    Generation generation = 0;
+    LogPosition position = 0, older_position = 0;
+  };
+  CheckpointInfo newest_checkpoint() const;
   // After a failed write or sync: every later change fails with this.
   Status health() const;
   const std::string& path() const;

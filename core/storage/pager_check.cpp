@@ -53,6 +53,34 @@ SpaceUse Pager::space_use() const {
   return use;
 }
 
+Pager::ChunkUse Pager::chunk_use() const {
+  const Impl& impl = *impl_;
+  ChunkUse use;
+  std::lock_guard lock(impl.mutex);
+  for (std::uint64_t chunk = 0; chunk < impl.table.size(); ++chunk) {
+    const ChunkState& state = impl.table[chunk];
+    if (state.entry.kind == ChunkKind::kFree) ++use.free_chunks;
+    if (state.entry.kind == ChunkKind::kPages) {
+      ++use.page_chunks;
+      use.used_pages += used_pages(state.entry);
+      use.waiting_pages += state.busy_units;
+      use.free_pages += state.entry.free_units - state.busy_units;
+    }
+    if (state.entry.kind == ChunkKind::kRecords) {
+      ++use.record_chunks;
+      ++use.record_chunks_of[state.entry.owner];
+    }
+  }
+  use.trailing_free_chunks = impl.table.trailing_free();
+  return use;
+}
+
+Pager::CheckpointInfo Pager::newest_checkpoint() const {
+  std::lock_guard lock(impl_->mutex);
+  const MetaPage& meta = impl_->meta;
+  return {meta.checkpoint, meta.generation, meta.position, impl_->older_position};
+}
+
 SpaceCheck* Pager::begin_check() {
   Impl& impl = *impl_;
   auto* const check = new SpaceCheck();

@@ -73,9 +73,13 @@ struct Pager::Impl {
   static Status create(FileSystem& files, const std::string& path);
   Status open(FileSystem& files, const std::string& file_path, const PagerOptions& wanted);
   Status map_file();
+  Status confirm_newest(FileSystem& files);
   Status load_table();
+  // The chunk table of an image, and where its pages are.
+  Result<std::vector<ChunkEntry>> read_table(const MetaPage& image,
+                                             std::vector<PageId>* pages) const;
   Result<const char*> table_page(PageId id, const char* what) const;
-  Status check_entry(std::uint64_t chunk, const ChunkEntry& entry) const;
+  Status check_entry(const MetaPage& image, std::uint64_t chunk, const ChunkEntry& entry) const;
   Status page_damaged(PageId id, std::string_view how) const;
   Status health() const;
   void fail_for_good(const Status& status);
@@ -124,6 +128,10 @@ struct Pager::Impl {
   // Publishes the opened checkpoint once more, so that nothing older is needed and all that was
   // free at open can be used. For a full disk, where the file cannot grow instead.
   Status thaw(Lock& lock);
+  // --- pager_copy.cpp ---------------------------------------------------------------------------
+  // The newest durable checkpoint, and a snapshot that keeps all of it.
+  Snapshot hold_newest(MetaPage* image);
+  Status check_copied_pages(std::uint64_t chunk, const ChunkEntry& entry, const char* bytes) const;
   void unfreeze_locked();
 };
 

@@ -87,7 +87,7 @@ class Machine : public StorageFixture {
     if (dice < 90) return drop_snapshot();
     if (dice < 92) return verify_a_snapshot();
     if (dice < 97) return make_checkpoint();
-    if (dice < 98) return check_space();
+    if (dice < 98) return random(3) == 0 ? copy_newest() : check_space();
     if (random(4) != 0) return verify_state(state_);
     return dice == 98 ? reopen_clean() : power_cut();
   }
@@ -195,15 +195,42 @@ class Machine : public StorageFixture {
     if (status.ok()) durable_.push_back(position);
   }
 
-  void verify_state(const State& state) {
+  // A backup, while everything goes on: it holds what the newest durable checkpoint did, whatever
+  // happens meanwhile.
+  void copy_newest() {
     if (pager_failed()) return;
+    const std::string to = "db/copy.mfdb";
+    if (files.exists(to) && !files.remove(to).ok()) return;
+    const auto copied = pager->copy_checkpoint(files, to, [&](std::uint64_t, std::uint64_t) {
+      add_page();
+      change_page();
+      retire_page();
+      add_record();
+      retire_record();
+      if (random(3) == 0) make_checkpoint();
+      return Status();
+    });
+    if (!copied) return;
+    MetricsRegistry other_metrics;
+    auto copy = Pager::open(files, to, options, null_log(), other_metrics);
+    if (!copy && files.power_is_cut()) return;
+    REQUIRE_MESSAGE(copy.has_value(), copy.error().message());
+    CHECK((*copy)->opened_image().position == copied->position);
+    CHECK((*copy)->oldest_needed_position() == copied->position);
+    verify_state(images_.at(copied->position), **copy);
+  }
+
+  void verify_state(const State& state) {
+    if (!pager_failed()) verify_state(state, *pager);
+  }
+  static void verify_state(const State& state, Pager& in) {
     for (const auto& [id, fill] : state.pages) {
-      const auto page = pager->read(id);
+      const auto page = in.read(id);
       REQUIRE_MESSAGE(page.has_value(), page.error().message());
       REQUIRE(page_holds(*page, fill));
     }
     for (const auto& [location, record] : state.records) {
-      const auto read = pager->records().read(location, record.id, record.collection);
+      const auto read = in.records().read(location, record.id, record.collection);
       REQUIRE_MESSAGE(read.has_value(), read.error().message());
       REQUIRE(*read == record_bytes(record));
     }

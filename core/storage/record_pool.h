@@ -113,6 +113,7 @@ struct RecordSpace::Impl {
   // to. Takes from `promised`, else from the pager's own reserve.
   char* writable_bitmap(std::uint64_t chunk, std::vector<PageId>& promised);
   Status write_record(RecordLocation location, RecordId id, CollectionId collection, Bytes payload);
+  Status unreadable(RecordLocation location) const;
   bool possible(RecordLocation location, std::uint64_t units) const;
   void touch_bitmap(RecordLocation location);
   void retire_piece(std::uint64_t chunk, std::uint32_t first, std::uint32_t units, bool is_first,

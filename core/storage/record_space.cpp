@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "core/base/bus_guard.h"
 #include "core/base/limits.h"
 #include "core/storage/record_pool.h"
 
@@ -105,6 +106,9 @@ Status RecordSpace::publish(RecordReservation reservation, RecordId id, Collecti
   MULTIFORA_ASSERT(location != 0 && units == record_units(payload.size()));
   if (impl.kernel.failed) return impl.kernel.health();
   if (Status status = impl.write_record(location, id, collection, payload); !status.ok()) {
+    // What was written lies in free space: a full disk (of a file system that allocates even where
+    // it has allocated) has done no harm.
+    if (status.code() == ErrorCode::kOutOfDiskSpace) return impl.kernel.out_of_space(status);
     impl.kernel.fail_for_good(status);
     return status;
   }
@@ -211,6 +215,13 @@ void RecordSpace::release_pending_locked(std::uint64_t chunk, Generation limit) 
 
 // --- read ---
 
+Status RecordSpace::Impl::unreadable(RecordLocation location) const {
+  return Status(ErrorCode::kFileStreamFailed,
+                fmt::format("the record at offset {} of {} cannot be read: the disk has failed "
+                            "there, or the file was cut short",
+                            location * kRecordUnit, kernel.path));
+}
+
 Result<Bytes> RecordSpace::peek(RecordLocation location, CollectionId collection) const {
   const Pager::Impl& kernel = impl_->kernel;
   const std::uint64_t end = kernel.file_bytes.load(std::memory_order_acquire);
@@ -229,11 +240,17 @@ Result<Bytes> RecordSpace::peek(RecordLocation location, CollectionId collection
 
 Result<Bytes> RecordSpace::read(RecordLocation location, RecordId id,
                                 CollectionId collection) const {
-  Result<Bytes> payload = peek(location, collection);
-  if (!payload) return payload;
-  const auto* const header =
-      reinterpret_cast<const RecordHeader*>(payload->data() - kRecordHeaderSize);
-  if (header->hash == record_hash(*payload, id)) [[likely]]
+  Result<Bytes> payload = Bytes();
+  bool good = false;
+  const bool readable = BusGuard::guarded([&] {
+    payload = peek(location, collection);
+    if (!payload) return;
+    const auto* const header =
+        reinterpret_cast<const RecordHeader*>(payload->data() - kRecordHeaderSize);
+    good = header->hash == record_hash(*payload, id);
+  });
+  if (!readable) return fail(impl_->unreadable(location));
+  if (!payload || good) [[likely]]
     return payload;
   return fail(ErrorCode::kDataCorruptionDetected,
               fmt::format("record {} of collection {} at offset {} of {} has a wrong hash", id,
@@ -242,10 +259,10 @@ Result<Bytes> RecordSpace::read(RecordLocation location, RecordId id,
 
 Result<Bytes> RecordSpace::read_known(RecordLocation location, RecordId id,
                                       CollectionId collection) const {
-  Result<Bytes> payload = peek(location, collection);
-  if (!payload || impl_->known(location)) [[likely]]
-    return payload;
-  payload = read(location, id, collection);
+  const std::uint64_t end = impl_->kernel.file_bytes.load(std::memory_order_acquire);
+  if (location < end / kRecordUnit && impl_->known(location)) [[likely]]
+    return peek(location, collection);
+  Result<Bytes> payload = read(location, id, collection);
   if (payload) impl_->set_known(location);
   return payload;
 }

@@ -335,6 +335,23 @@ TEST_CASE_FIXTURE(Records, "a failed record write makes the pager read-only for 
   CHECK(intact(stored));  // reads go on
 }
 
+TEST_CASE_FIXTURE(Records, "a record write that finds the disk full is refused, and nothing is lost") {
+  auto allocator = pager->records().make_allocator(5, 0);
+  const Stored stored = put(*allocator, 100);
+  PageStash stash(*pager);
+  for (const auto failure :
+       {FaultFileSystem::Failure::kNoSpace, FaultFileSystem::Failure::kShortNoSpace}) {
+    auto reserved = pager->records().reserve(*allocator, stash, 100);
+    REQUIRE(reserved.has_value());
+    files.fail(FaultFileSystem::Operation::kWrite, 1, failure);
+    CHECK(pager->records().publish(std::move(*reserved), 7, 5, text(100, 'a'), stash).code() ==
+          ErrorCode::kOutOfDiskSpace);
+    CHECK(pager->health().ok());
+  }
+  CHECK(intact(stored));
+  CHECK(intact(put(*allocator, 100)));
+}
+
 TEST_CASE_FIXTURE(Records, "churn keeps the file near its data") {
   auto allocator = pager->records().make_allocator(5, 1 << 20);
   std::mt19937_64 random(11);

@@ -121,7 +121,8 @@ std::size_t CatalogTable::pages_to_save(std::size_t description_bytes, std::size
 }
 
 Status CatalogTable::put(Bytes key, Bytes value, PageStash& stash) {
-  MULTIFORA_TRY(stash.ensure(tree_.pages_needed(key.size())));
+  // A checkpoint is what makes retired space usable: it may take the last pages.
+  MULTIFORA_TRY(stash.ensure(tree_.pages_needed(key.size()), true));
   MULTIFORA_ASSIGN(const TreeInsert done, tree_.insert(key, value, true, stash));
   static_cast<void>(done);
   return {};
@@ -145,7 +146,7 @@ Status CatalogTable::erase_prefix(const Buffer& prefix, PageStash& stash) {
     MULTIFORA_TRY(cursor.seek(prefix));
     if (!cursor.valid() || !cursor.key().starts_with(prefix)) return {};
     const Buffer key(cursor.key());
-    MULTIFORA_TRY(stash.ensure(tree_.pages_needed(key.size())));
+    MULTIFORA_TRY(stash.ensure(tree_.pages_needed(key.size()), true));
     MULTIFORA_ASSIGN(const bool removed, tree_.remove(key, stash));
     MULTIFORA_ASSERT(removed);
   }
@@ -178,6 +179,14 @@ Status CatalogTable::save_session(const std::string& lsid, Bytes encoded, PageSt
 
 Status CatalogTable::erase_session(const std::string& lsid, PageStash& stash) {
   return erase_prefix("R" + lsid, stash);
+}
+
+void CatalogTable::describe(DocumentBuilder& out) const {
+  auto tree = out.object("catalog");
+  tree.append("root_page", static_cast<std::int64_t>(root_.page));
+  tree.append("height", static_cast<std::int64_t>(root_.height));
+  tree.append("entries", static_cast<std::int64_t>(root_.count));
+  tree.append("pages", static_cast<std::int64_t>(root_.pages));
 }
 
 Status CatalogTable::check(const std::function<void(PageId)>& page,

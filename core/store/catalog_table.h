@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "core/bson/builder.h"
 #include "core/storage/tree.h"
 #include "core/store/collection_impl.h"
 
@@ -52,6 +53,7 @@ class CatalogTable {
   Status save_session(const std::string& lsid, Bytes encoded, PageStash& stash);
   Status erase_session(const std::string& lsid, PageStash& stash);
 
+  void describe(DocumentBuilder& out) const;  // the field "catalog"
   Status check(const std::function<void(PageId)>& page, std::vector<std::string>* errors) const;
 
  private:

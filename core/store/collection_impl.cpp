@@ -1,6 +1,7 @@
 #include "core/store/collection_impl.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "core/base/assert.h"
 #include "core/bson/builder.h"
@@ -233,7 +234,8 @@ Status CollectionMutator::remove(RecordId id, DocumentView before) {
     return {ErrorCode::kDataCorruptionDetected,
             "removal of record " + std::to_string(id) + " of " + collection_.info->ns +
                 ", which is not in the record map"};
-  MULTIFORA_TRY(stash_.ensure(index_pages() + PagedArray::kSetPages + RecordSpace::kRetirePages));
+  MULTIFORA_TRY(
+      stash_.ensure(index_pages() + PagedArray::kSetPages + RecordSpace::kRetirePages, true));
   const std::size_t size = before.size_bytes();
   if (Status status = apply_changes(id); !status.ok()) return half_done(std::move(status));
   if (Status status = records.set(state.records, id, 0, stash_); !status.ok())
@@ -244,35 +246,72 @@ Status CollectionMutator::remove(RecordId id, DocumentView before) {
   return {};
 }
 
-Status CollectionMutator::truncate() {
+namespace {
+
+void note(Status* first, Status status) {
+  if (first->ok()) *first = std::move(status);
+}
+
+}  // namespace
+
+// Retiring a record takes a copy of each bitmap page that it touches, once.
+std::size_t CollectionMutator::pages_to_retire_all(Status* damage) const {
+  std::unordered_set<std::uint64_t> chunks;
+  const PagedArray array(pager_, collection_.id);
+  PagedArray::Cursor cursor(array, collection_.state.records, false);
+  Result<bool> found = cursor.seek(1);
+  for (; found && *found; found = cursor.next()) {
+    const auto payload = pager_.records().peek(cursor.value(), collection_.id);
+    if (!payload) {
+      note(damage, payload.error());
+      continue;
+    }
+    const std::uint64_t last = cursor.value() + record_units(payload->size()) - 1;
+    for (std::uint64_t chunk = cursor.value() / kUnitsPerChunk; chunk <= last / kUnitsPerChunk;
+         ++chunk)
+      chunks.insert(chunk);
+  }
+  if (!found) note(damage, found.error());
+  return chunks.size();
+}
+
+// Requires the pages of pages_to_retire_all. Goes on after damage.
+void CollectionMutator::retire_all(Status* damage) {
   CollectionState& state = collection_.state;
+  for (const auto& open : collection_.indexes)
+    if (Status status = open->index->clear(); !status.ok()) note(damage, std::move(status));
+  PagedArray records(pager_, collection_.id);
+  RecordSpace& space = pager_.records();
+  Status cleared = records.clear(state.records, [&](std::uint64_t, std::uint64_t location) {
+    const auto payload = space.peek(location, collection_.id);
+    if (payload)
+      space.retire(location, payload->size(), stash_);
+    else
+      note(damage, payload.error());
+  });
+  if (!cleared.ok()) note(damage, std::move(cleared));
+  state.record_count = 0;
+  state.data_bytes = 0;
+}
+
+Status CollectionMutator::truncate() {
   for (const auto& open : collection_.indexes) {
     if (open->building) {
       return {ErrorCode::kBackgroundOperationInProgressForNamespace,
               "cannot empty " + collection_.info->ns + " while an index is being built on it"};
     }
   }
-  for (const auto& open : collection_.indexes)
-    if (Status status = open->index->clear(); !status.ok()) return half_done(std::move(status));
-  PagedArray records(pager_, collection_.id);
-  RecordSpace& space = pager_.records();
-  Status failed;
-  Status cleared = records.clear(state.records, [&](std::uint64_t, std::uint64_t location) {
-    auto payload = space.peek(location, collection_.id);
-    if (!payload) {
-      failed = payload.error();
-      return;
-    }
-    if (Status status = stash_.ensure(RecordSpace::kRetirePages); !status.ok()) {
-      failed = std::move(status);
-      return;
-    }
-    space.retire(location, payload->size(), stash_);
-  });
-  if (!cleared.ok()) return half_done(std::move(cleared));
-  if (!failed.ok()) return half_done(std::move(failed));
-  state.record_count = 0;
-  state.data_bytes = 0;
+  Status damage;
+  const std::size_t pages = pages_to_retire_all(&damage);
+  MULTIFORA_TRY(std::move(damage));
+  MULTIFORA_TRY(stash_.ensure(pages, true));
+  retire_all(&damage);
+  return damage.ok() ? Status() : half_done(std::move(damage));
+}
+
+Status CollectionMutator::truncate_damaged(Status* damage) {
+  MULTIFORA_TRY(stash_.ensure(pages_to_retire_all(damage), true));
+  retire_all(damage);
   return {};
 }
 

@@ -84,6 +84,9 @@ class CollectionMutator {
   Status remove(RecordId id, DocumentView before);
   // Retires every record and index entry.
   Status truncate();
+  // The same for a collection that nobody will read again: what is damaged is left behind as lost
+  // space, and `damage` says so. Fails with OutOfDiskSpace alone, having changed nothing.
+  Status truncate_damaged(Status* damage);
 
   // Not OK once a change failed half-way (a damaged page): the store must stop.
   const Status& broken() const { return broken_; }
@@ -97,6 +100,8 @@ class CollectionMutator {
   Status apply_changes(RecordId id);
   Status half_done(Status status);
   std::size_t index_pages() const;
+  std::size_t pages_to_retire_all(Status* damage) const;
+  void retire_all(Status* damage);
 
   Pager& pager_;
   Collection& collection_;

@@ -51,21 +51,22 @@ Buffer RetryTable::encode(const Session& session) {
   return std::move(out).finish().take();
 }
 
-void RetryTable::drain_changes(
-    LogPosition horizon, const std::function<void(const std::string&, Bytes)>& save,
-    const std::function<void(const std::string&)>& forget) {
+Status RetryTable::drain_changes(
+    LogPosition horizon, const std::function<Status(const std::string&, Bytes)>& save,
+    const std::function<Status(const std::string&)>& forget) {
   const std::lock_guard hold(mutex_);
   for (auto at = sessions_.begin(); at != sessions_.end();) {
     if (at->second.last_use >= horizon) {
       ++at;
       continue;
     }
-    forget(at->first);
+    MULTIFORA_TRY(forget(at->first));
     changed_.erase(at->first);
     at = sessions_.erase(at);
   }
-  for (const std::string& lsid : changed_) save(lsid, encode(sessions_.at(lsid)));
-  changed_.clear();
+  for (auto at = changed_.begin(); at != changed_.end(); at = changed_.erase(at))
+    MULTIFORA_TRY(save(*at, encode(sessions_.at(*at))));
+  return {};
 }
 
 Status RetryTable::load(Bytes lsid, Bytes encoded) {

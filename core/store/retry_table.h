@@ -31,10 +31,11 @@ class RetryTable {
               LogPosition position);
 
   // For checkpoints: calls `save(lsid, encoded)` for each session changed since the last call, and
-  // `forget(lsid)` for those dropped as older than `horizon`. One caller at a time.
-  void drain_changes(LogPosition horizon,
-                     const std::function<void(const std::string& lsid, Bytes encoded)>& save,
-                     const std::function<void(const std::string& lsid)>& forget);
+  // `forget(lsid)` for those dropped as older than `horizon`. Ends with the first failure of either;
+  // what it was for and what is left will come again. One caller at a time.
+  Status drain_changes(LogPosition horizon,
+                       const std::function<Status(const std::string& lsid, Bytes encoded)>& save,
+                       const std::function<Status(const std::string& lsid)>& forget);
   // Loads what save() was given. InvalidBSON on damage.
   Status load(Bytes lsid, Bytes encoded);
 

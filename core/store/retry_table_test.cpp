@@ -36,9 +36,20 @@ TEST_CASE("what is drained can be loaded; old sessions are forgotten") {
   table.record(kSession, 4, 0, one.view(), 100);
   table.record(kSession, 4, 3, two.view(), 101);
   std::map<std::string, std::string> saved;
-  const auto save = [&](const std::string& lsid, Bytes bytes) { saved[lsid] = Buffer(bytes); };
-  const auto forget = [&](const std::string& lsid) { saved.erase(lsid); };
-  table.drain_changes(0, save, forget);
+  bool full = true;
+  const auto save = [&](const std::string& lsid, Bytes bytes) -> Status {
+    if (full) return {ErrorCode::kOutOfDiskSpace, "full"};
+    saved[lsid] = Buffer(bytes);
+    return {};
+  };
+  const auto forget = [&](const std::string& lsid) -> Status {
+    if (full) return {ErrorCode::kOutOfDiskSpace, "full"};
+    saved.erase(lsid);
+    return {};
+  };
+  CHECK(!table.drain_changes(0, save, forget).ok());
+  full = false;  // what could not be saved comes again
+  REQUIRE(table.drain_changes(0, save, forget).ok());
   REQUIRE(saved.size() == 1);
 
   RetryTable again;
@@ -46,7 +57,11 @@ TEST_CASE("what is drained can be loaded; old sessions are forgotten") {
   CHECK(again.find({kSession, 4, 3}).value()->view()["n"].as_int32() == 2);
   CHECK(!again.load(kSession, "rubbish").ok());
 
-  table.drain_changes(102, save, forget);
+  full = true;
+  CHECK(!table.drain_changes(102, save, forget).ok());
+  CHECK(table.find({kSession, 4, 0}).value());
+  full = false;
+  REQUIRE(table.drain_changes(102, save, forget).ok());
   CHECK(saved.empty());
   CHECK(!table.find({kSession, 4, 0}).value());
 }

@@ -28,6 +28,18 @@ Status empty_directory(FileSystem& files, const std::string& path) {
   return {};
 }
 
+// What to do where the system says no.
+Status explain_refusal(Status status, const std::string& path) {
+  if (status.code() == ErrorCode::kLockBusy)
+    return std::move(status).with_context("cannot use the database directory " + path +
+                                          ": another multiforadb is running on it");
+  if (status.code() == ErrorCode::kUnauthorized)
+    return std::move(status).with_context(
+        "cannot use the database directory " + path + ": give user " + std::to_string(geteuid()) +
+        " the right to write there and to all files in it, or run as their owner");
+  return status;
+}
+
 }  // namespace
 
 std::unique_ptr<PageStash> StashPool::borrow() {
@@ -55,54 +67,9 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
   std::unique_ptr<Store> store(new Store());
   store->impl_ = std::make_unique<Impl>(options, host, files);
   Impl& impl = *store->impl_;
-  if (options.read_only && !files.exists(options.path + "/data.mfdb"))
-    return fail(ErrorCode::kNoSuchKey, "there is no database in " + options.path +
-                                           ", and storage.read_only makes none");
-  MULTIFORA_TRY_R(files.create_directory(options.path));
-  auto lock = files.lock(options.path + "/lock", std::to_string(getpid()) + "\n");
-  if (!lock)
-    return fail(std::move(lock).error().with_context(
-        "cannot use the database directory " + options.path +
-        " (is another multiforadb running on it?)"));
-  impl.lock_file = std::move(*lock);
-  impl.temp_directory = options.path + "/tmp";
-  if (options.read_only)
-    impl.temp_directory = std::filesystem::temp_directory_path().string();
-  else
-    MULTIFORA_TRY_R(empty_directory(files, impl.temp_directory));
-
-  PagerOptions pager_options;
-  pager_options.memory_budget_bytes = options.memory_budget_bytes;
-  MULTIFORA_ASSIGN_R(impl.pager, Pager::open(files, options.path + "/data.mfdb", pager_options,
-                                             host.log(), host.metrics()));
-  impl.stashes = std::make_unique<StashPool>(*impl.pager);
-  impl.table = std::make_unique<CatalogTable>(*impl.pager);
-  const CheckpointImage& image = impl.pager->opened_image();
-  MULTIFORA_TRY_R(impl.table->open(image.store_meta));
-  impl.next_collection_id = impl.table->next_collection_id();
-  MULTIFORA_TRY_R(impl.load_catalog());
-
-  WalOptions wal_options;
-  wal_options.directory = options.path + "/wal";
-  wal_options.cohort_wait_us = options.cohort_wait_us;
-  wal_options.find_codec = [&host](std::string_view name) { return host.codec(name); };
-  if (options.log_codec != "none") {
-    wal_options.codec = host.codec(options.log_codec);
-    if (wal_options.codec == nullptr)
-      return fail(ErrorCode::kBadValue, "storage.log_codec is '" + options.log_codec +
-                                            "', but no loaded plugin offers that codec; load "
-                                            "plugin codec-" +
-                                            options.log_codec + " or choose \"none\"");
-  }
   WalReplay replay;
-  MULTIFORA_ASSIGN_R(
-      impl.wal,
-      Wal::open(
-          files, wal_options, host.clock(), host.log(), host.metrics(), image.position,
-          [&impl](LogPosition position, Bytes batch) { return impl.replay(position, batch); },
-          &replay));
-  impl.wal->advance_to(image.position);
-  impl.changed_since_checkpoint = replay.batches > 0;
+  if (Status status = impl.open(&replay); !status.ok())
+    return fail(explain_refusal(std::move(status), options.path));
   if (!options.read_only) impl.start_work(*store);
   if (report != nullptr) {
     report->open_ms = (host.clock().monotonic_us() - started_us) / 1000;
@@ -118,6 +85,51 @@ void Store::Impl::start_work(Store& store) {
   if (const Status dropped = drop_temporary(store); !dropped.ok())
     host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
                      {{"error", std::string_view(dropped.message())}});
+}
+
+Status Store::Impl::open(WalReplay* replayed) {
+  if (options.read_only && !files.exists(options.path + "/data.mfdb"))
+    return {ErrorCode::kNoSuchKey, "there is no database in " + options.path +
+                                       ", and storage.read_only makes none"};
+  MULTIFORA_TRY(files.create_directory(options.path));
+  MULTIFORA_ASSIGN(lock_file, files.lock(options.path + "/lock", std::to_string(getpid()) + "\n"));
+  temp_directory = options.path + "/tmp";
+  if (options.read_only)
+    temp_directory = std::filesystem::temp_directory_path().string();
+  else
+    MULTIFORA_TRY(empty_directory(files, temp_directory));
+
+  PagerOptions pager_options;
+  pager_options.memory_budget_bytes = options.memory_budget_bytes;
+  MULTIFORA_ASSIGN(pager, Pager::open(files, options.path + "/data.mfdb", pager_options, host.log(),
+                                      host.metrics()));
+  stashes = std::make_unique<StashPool>(*pager);
+  table = std::make_unique<CatalogTable>(*pager);
+  const CheckpointImage& image = pager->opened_image();
+  MULTIFORA_TRY(table->open(image.store_meta));
+  next_collection_id = table->next_collection_id();
+  MULTIFORA_TRY(load_catalog());
+
+  WalOptions wal_options;
+  wal_options.directory = options.path + "/wal";
+  wal_options.cohort_wait_us = options.cohort_wait_us;
+  wal_options.find_codec = [this](std::string_view name) { return host.codec(name); };
+  if (options.log_codec != "none") {
+    wal_options.codec = host.codec(options.log_codec);
+    if (wal_options.codec == nullptr)
+      return {ErrorCode::kBadValue, "storage.log_codec is '" + options.log_codec +
+                                        "', but no loaded plugin offers that codec; load plugin "
+                                        "codec-" +
+                                        options.log_codec + " or choose \"none\""};
+  }
+  MULTIFORA_ASSIGN(
+      wal, Wal::open(
+               files, wal_options, host.clock(), host.log(), host.metrics(), image.position,
+               [this](LogPosition position, Bytes batch) { return replay(position, batch); },
+               replayed));
+  wal->advance_to(image.position);
+  changed_since_checkpoint = replayed->batches > 0;
+  return {};
 }
 
 Store::~Store() {
@@ -303,13 +315,21 @@ Status Store::Impl::writable() const {
     return {ErrorCode::kIllegalOperation,
             "Cannot execute a write operation in read-only mode: the server was started with "
             "storage.read_only"};
+  return alive();
+}
+
+Status Store::Impl::alive() const {
   if (!failed.load(std::memory_order_relaxed)) return {};
   const std::lock_guard hold(failure_mutex);
   return failure;
 }
 
 Result<Wal::Reservation> Store::Impl::reserve_log(std::size_t size_bytes) {
-  return wal->reserve(size_bytes);
+  auto reservation = wal->reserve(size_bytes);
+  if (reservation || reservation.error().code() != ErrorCode::kOutOfDiskSpace) return reservation;
+  want_space();  // checkpoints make room in the log
+  return fail(std::move(reservation).error().with_context(
+      "no space for the log: free space on " + options.path + " or delete data"));
 }
 
 Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation) {

@@ -27,6 +27,7 @@
 
 namespace multifora {
 
+class DocumentBuilder;
 class PluginHost;
 class Interrupt;
 class Pager;
@@ -193,8 +194,29 @@ class Store {
   };
   Result<ValidateReport> validate(std::string_view ns, bool full, Interrupt& interrupt) const;
   // The whole file: every page and record reachable or free exactly once, every collection valid.
-  // Stops writers meanwhile. Empty: clean.
-  std::vector<std::string> check();
+  // Stops writers meanwhile. Empty: clean. `progress` hears of each collection before its turn.
+  using CheckProgress = std::function<void(const CollectionInfo& collection, std::uint64_t records,
+                                           std::size_t done, std::size_t total)>;
+  std::vector<std::string> check(const CheckProgress& progress = {});
+  // What is where: checkpoint, space, catalog, collections with their trees. For people who look
+  // inside and for bug reports; the fields may change from version to version.
+  void describe(DocumentBuilder& out) const;
+
+  // Copies a consistent image of the database, as of a checkpoint that it makes first, into
+  // `directory` (absolute; absent or empty). Writers go on; one backup at a time. To restore, start
+  // on the directory. BadValue for an unusable directory; a failed or interrupted backup leaves
+  // nothing behind.
+  struct BackupReport {
+    LogPosition position = 0;       // every batch up to it is in the copy, none after it
+    std::uint64_t file_bytes = 0;   // size of the copy
+    std::uint64_t copied_bytes = 0; // of it, what is in use
+    std::int64_t ms = 0;
+  };
+  Result<BackupReport> backup(const std::string& directory, Interrupt& interrupt);
+  struct BackupProgress {
+    std::uint64_t done_bytes = 0, total_bytes = 0;
+  };
+  std::optional<BackupProgress> backup_progress() const;  // none: no backup is being made
 
   PluginHost& host() const;
   Clock& clock() const;

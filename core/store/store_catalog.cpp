@@ -344,7 +344,7 @@ Result<LogPosition> Store::drop_collection(std::string_view ns) {
     position = impl.drop_locked({collection}, {}, 0, {}, nullptr);
     done = true;
   }
-  if (position) MULTIFORA_TRY_R(status_of(impl.reclaim(kReclaimAtOnce)));
+  if (position) MULTIFORA_TRY_R(impl.reclaim_at_once());
   impl.note_progress();
   return position;
 }
@@ -387,7 +387,7 @@ Result<LogPosition> Store::drop_database(std::string_view db) {
     const OwnedDocument record = std::move(body).finish();
     position = impl.drop_locked(doomed, LogOperation::kDropDatabase, 0, record.view(), nullptr);
   }
-  if (position) MULTIFORA_TRY_R(status_of(impl.reclaim(kReclaimAtOnce)));
+  if (position) MULTIFORA_TRY_R(impl.reclaim_at_once());
   impl.note_progress();
   return position;
 }

@@ -167,7 +167,7 @@ Result<Store::ValidateReport> Store::validate(std::string_view ns, bool full,
   return CollectionCheck(*impl_->pager, *collection, full, &interrupt, nullptr).run();
 }
 
-std::vector<std::string> Store::check() {
+std::vector<std::string> Store::check(const CheckProgress& progress) {
   Impl& impl = *impl_;
   std::vector<std::string> errors;
   const std::lock_guard ddl(impl.ddl_mutex);
@@ -183,7 +183,9 @@ std::vector<std::string> Store::check() {
     const std::lock_guard hold(impl.dirty_mutex);
     all.insert(all.end(), impl.graveyard.begin(), impl.graveyard.end());
   }
+  std::size_t done = 0;
   for (const CollectionPtr& collection : all) {
+    if (progress) progress(*collection->info, collection->state.record_count, done++, all.size());
     const auto report = CollectionCheck(*impl.pager, *collection, true, nullptr, space).run();
     if (report)
       errors.insert(errors.end(), report->errors.begin(), report->errors.end());

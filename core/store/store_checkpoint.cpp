@@ -17,6 +17,8 @@ constexpr std::uint64_t kRetiredBytesMin = 64u << 20;
 }  // namespace
 
 // Inside the closed gate: what has changed since the last checkpoint goes into the catalog's tree.
+// OutOfDiskSpace: what is not saved stays on the lists, so that a later call saves it; the tree in
+// memory is half-way between two states, but only checkpoints look at it.
 Status Store::Impl::save_dirty(PageStash& stash) {
   std::vector<CollectionPtr> to_save;
   std::vector<CollectionId> gone;
@@ -25,47 +27,77 @@ Status Store::Impl::save_dirty(PageStash& stash) {
     to_save.swap(dirty);
     gone.swap(reclaimed);
   }
-  for (const CollectionPtr& collection : to_save) {
-    collection->dirty.store(false);
-    if (std::find(gone.begin(), gone.end(), collection->id) != gone.end()) continue;
+  Status status;
+  std::size_t saved = 0, erased = 0;
+  for (; saved < to_save.size() && status.ok(); saved += status.ok())
+    status = save_collection(*to_save[saved], gone, stash);
+  for (; erased < gone.size() && status.ok(); erased += status.ok())
+    status = table->erase(gone[erased], stash);
+  if (status.ok()) status = save_sessions(stash);
+  if (status.ok()) {
+    table->set_next_collection_id(next_collection_id);
+    return {};
+  }
+  const std::lock_guard hold(dirty_mutex);
+  for (std::size_t i = 0; i < to_save.size(); ++i) {
+    if (i >= saved)
+      dirty.push_back(to_save[i]);
+    else
+      to_save[i]->dirty.store(false);
+  }
+  reclaimed.insert(reclaimed.end(), gone.begin() + static_cast<std::ptrdiff_t>(erased), gone.end());
+  return status;
+}
+
+Status Store::Impl::save_collection(Collection& collection, const std::vector<CollectionId>& gone,
+                                    PageStash& stash) {
+  if (std::find(gone.begin(), gone.end(), collection.id) == gone.end()) {
     OwnedDocument description;
     Bytes changed;
-    if (collection->description_dirty) {
-      description = describe(*collection);
+    if (collection.description_dirty) {
+      description = describe(collection);
       changed = description.bytes();
-      collection->description_dirty = false;
     }
-    MULTIFORA_TRY(table->save(*collection, changed, stash));
+    MULTIFORA_TRY(table->save(collection, changed, stash));
+    collection.description_dirty = false;
   }
-  for (const CollectionId id : gone) MULTIFORA_TRY(table->erase(id, stash));
+  collection.dirty.store(false);
+  return {};
+}
 
-  Status failed;
+Status Store::Impl::save_sessions(PageStash& stash) {
   const LogPosition now = wal->last_appended();
   const std::uint64_t history_seconds = limits::kRetryHistoryMinutes * 60;
   const std::uint64_t now_seconds = now >> 32;
   const LogPosition horizon =
       now_seconds > history_seconds ? (now_seconds - history_seconds) << 32 : 0;
-  retry.drain_changes(
+  return retry.drain_changes(
       horizon,
       [&](const std::string& lsid, Bytes encoded) {
-        if (failed.ok()) failed = table->save_session(lsid, encoded, stash);
+        return table->save_session(lsid, encoded, stash);
       },
-      [&](const std::string& lsid) {
-        if (failed.ok()) failed = table->erase_session(lsid, stash);
-      });
-  table->set_next_collection_id(next_collection_id);
-  return failed;
+      [&](const std::string& lsid) { return table->erase_session(lsid, stash); });
+}
+
+// A full disk leaves everything as it was; any other failure of a checkpoint is final.
+Status Store::Impl::checkpoint_failed(Status status) {
+  const bool full = status.code() == ErrorCode::kOutOfDiskSpace && pager->health().ok() &&
+                    wal->health().ok();
+  changed_since_checkpoint.store(true);
+  if (!full) fail_store(status);
+  return status;
 }
 
 Status Store::Impl::checkpoint() {
   const std::lock_guard one(checkpoint_mutex);
-  MULTIFORA_TRY(writable());
+  MULTIFORA_TRY(alive());
   BorrowedStash stash(*stashes);
-  // A start; put() asks for more where many collections have changed.
-  MULTIFORA_TRY((*stash).ensure(64));
+  // A start, so that the file seldom grows while writers wait; the catalog asks for what it needs.
+  static_cast<void>((*stash).ensure(64));
   CheckpointImage image;
   gate.close();
-  changed_since_checkpoint.store(false);
+  const bool changed = changed_since_checkpoint.exchange(false);
+  const std::uint64_t log_bytes_before = log_bytes_at_checkpoint;
   Status saved = save_dirty(*stash);
   Checkpoint* running = nullptr;
   if (saved.ok()) {
@@ -75,20 +107,16 @@ Status Store::Impl::checkpoint() {
     running = pager->begin_checkpoint(image);
   }
   gate.open();
-  if (!saved.ok()) {
-    // The catalog's tree may be half-way between two states.
-    fail_store(saved);
-    return saved;
-  }
+  if (!saved.ok()) return checkpoint_failed(std::move(saved));
   // The image holds what the log has up to its position: that part of the log comes first.
   Status durable = wal->wait_durable(image.position);
   Status finished = pager->finish_checkpoint(running);
-  const Status& status = durable.ok() ? finished : durable;
-  if (!status.ok()) {
-    fail_store(status);
-    return status;
+  if (!durable.ok() || !finished.ok()) {
+    log_bytes_at_checkpoint = log_bytes_before;
+    return checkpoint_failed(durable.ok() ? std::move(finished) : std::move(durable));
   }
   ++checkpoints;
+  quiet_checkpoints = changed ? 0 : quiet_checkpoints + 1;
   Status recycled = wal->recycle(pager->oldest_needed_position());
   if (!recycled.ok()) {
     fail_store(recycled);
@@ -106,6 +134,14 @@ void Store::Impl::note_progress() {
   const bool much_retired =
       retired >= kRetiredBytesMin && retired >= pager->space_use().file_bytes / 16;
   if (much_log || much_retired) want_checkpoint();
+}
+
+// Space that was given up is usable two checkpoints later, and so is that of the log.
+void Store::Impl::want_space() {
+  if (!changed_since_checkpoint && quiet_checkpoints >= 2) return;
+  const std::lock_guard hold(worker_mutex);
+  checkpoint_wanted = space_wanted = true;
+  worker_wake.notify_all();
 }
 
 void Store::Impl::want_checkpoint() {
@@ -129,10 +165,12 @@ void Store::Impl::work() {
       worker_wake.wait_for(hold, std::chrono::milliseconds(kTickMs));
     if (stopping) break;
     const bool due = checkpoint_due(last_ms);
-    checkpoint_wanted = false;
+    const bool twice = space_wanted;
+    checkpoint_wanted = space_wanted = false;
     hold.unlock();
     if (due && !failed) {
-      const Status status = checkpoint();
+      Status status = checkpoint();
+      if (status.ok() && twice) status = checkpoint();
       if (!status.ok())
         host.log().event(LogLevel::kError, "store", "A checkpoint failed",
                          {{"error", std::string_view(status.message())}});
@@ -142,12 +180,14 @@ void Store::Impl::work() {
     if (!failed) {
       const auto more = reclaim(kReclaimSlice);
       more_to_reclaim = more && *more;
+      if (!more) want_space();  // a full disk; otherwise the store has failed
     }
     hold.lock();
   }
 }
 
 // Frees a slice of the oldest dropped collection. Nobody else can see it: only the gate is needed.
+// OutOfDiskSpace: try again after a checkpoint. Any other failure is final.
 Result<bool> Store::Impl::reclaim(std::size_t records) {
   const std::lock_guard one(reclaim_mutex);
   while (records > 0) {
@@ -161,31 +201,60 @@ Result<bool> Store::Impl::reclaim(std::size_t records) {
     // Waits for readers that still hold the lock; new ones cannot find it.
     collection->lock.lock();
     const GateEntry entered(gate);
-    mark_dirty(collection, false);
-    CollectionMutator mutator(*pager, *collection, *stash);
-    Status status;
-    if (collection->state.record_count <= records) {
-      records -= std::min<std::size_t>(records, collection->state.record_count + 1);
-      status = mutator.truncate();
+    bool done = false;
+    const std::uint64_t before = collection->state.record_count;
+    const Status status = free_slice(*collection, &records, *stash, &done);
+    // A full disk that let nothing happen is no reason for a checkpoint.
+    if (status.ok() || collection->state.record_count != before || collection->description_dirty)
+      mark_dirty(collection, false);
+    if (done) {
       const std::lock_guard hold(dirty_mutex);
       graveyard.erase(graveyard.begin());
       reclaimed.push_back(collection->id);
-    } else {
-      for (auto& open : collection->indexes)
-        if (status.ok()) status = open->index->clear();
-      collection->indexes.clear();
-      collection->description_dirty = true;
-      status = status.ok() ? free_some(*collection, records, *stash) : status;
-      records = 0;
     }
     collection->lock.unlock();
     if (!status.ok()) {
-      fail_store(status);
+      if (status.code() != ErrorCode::kOutOfDiskSpace) fail_store(status);
       return fail(status);
     }
   }
   const std::lock_guard hold(dirty_mutex);
   return !graveyard.empty();
+}
+
+// Nobody reads a dropped collection any more: where it is damaged, what cannot be found is given up,
+// so that a collection can always be dropped.
+Status Store::Impl::free_slice(Collection& collection, std::size_t* records, PageStash& stash,
+                               bool* done) {
+  CollectionMutator mutator(*pager, collection, stash);
+  const std::uint64_t count = collection.state.record_count;
+  if (count > *records) {
+    Status status;
+    for (auto& open : collection.indexes)
+      if (status.ok()) status = open->index->clear();
+    collection.indexes.clear();
+    collection.description_dirty = true;
+    if (status.ok()) status = free_some(collection, std::exchange(*records, 0), stash);
+    if (status.code() != ErrorCode::kDataCorruptionDetected) return status;
+  }
+  Status damage;
+  MULTIFORA_TRY(mutator.truncate_damaged(&damage));
+  *records -= std::min<std::size_t>(*records, count + 1);
+  *done = true;
+  if (!damage.ok())
+    host.log().event(LogLevel::kError, "store",
+                     "A dropped collection was damaged; a part of its space is lost",
+                     {{"ns", std::string_view(collection.info->ns)},
+                      {"error", std::string_view(damage.message())}});
+  return {};
+}
+
+// For the command that dropped: what cannot be freed now, the store's thread frees later.
+Status Store::Impl::reclaim_at_once() {
+  Status status = status_of(reclaim(kReclaimAtOnce));
+  if (status.code() != ErrorCode::kOutOfDiskSpace || failed) return status;
+  want_space();
+  return {};
 }
 
 Status Store::Impl::free_some(Collection& collection, std::size_t records, PageStash& stash) {
@@ -197,7 +266,7 @@ Status Store::Impl::free_some(Collection& collection, std::size_t records, PageS
     if (!found) break;
     MULTIFORA_ASSIGN(const Bytes payload, pager->records().peek(location, collection.id));
     const std::size_t size = payload.size();
-    MULTIFORA_TRY(stash.ensure(PagedArray::kSetPages + RecordSpace::kRetirePages));
+    MULTIFORA_TRY(stash.ensure(PagedArray::kSetPages + RecordSpace::kRetirePages, true));
     MULTIFORA_TRY(array.set(state.records, id, 0, stash));
     pager->records().retire(location, size, stash);
     --state.record_count;

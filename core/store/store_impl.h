@@ -107,6 +107,8 @@ struct Store::Impl {
   std::condition_variable worker_wake;
   bool stopping = false;
   bool checkpoint_wanted = false;
+  bool space_wanted = false;  // a second checkpoint is to follow
+  std::atomic<int> quiet_checkpoints{0};  // made since the last change
   std::thread worker;
   std::atomic<std::uint64_t> log_bytes_at_checkpoint{0};
   std::atomic<std::uint64_t> checkpoints{0};
@@ -125,11 +127,16 @@ struct Store::Impl {
     std::atomic<bool> abort{false};
     std::string abort_reason;
   };
+  std::mutex backup_mutex;  // one backup at a time
+  std::atomic<bool> backup_running{false};
+  std::atomic<std::uint64_t> backup_done{0}, backup_total{0};
+
   mutable std::mutex builds_mutex;
   std::condition_variable build_ended;
   std::vector<std::shared_ptr<Build>> builds;
   bool closed = false;
 
+  Status open(WalReplay* replayed);
   // --- look-up ----------------------------------------------------------------------------------
   CollectionPtr find(std::string_view ns) const;
   CollectionPtr find(CollectionId id) const;
@@ -140,6 +147,7 @@ struct Store::Impl {
   // The store is read-only from now on.
   void fail_store(const Status& status);
   Status writable() const;  // OK, or why not
+  Status alive() const;     // the same, but a database that is meant to be read-only is well
 
   // --- logging changes --------------------------------------------------------------------------
   // Appends a batch inside the gate; a failure makes the store read-only.
@@ -147,6 +155,7 @@ struct Store::Impl {
   Result<Wal::Reservation> reserve_log(std::size_t size_bytes);
   void mark_dirty(const CollectionPtr& collection, bool description);
   void want_checkpoint();
+  void want_space();  // the disk is full: two checkpoints, unless they would free nothing
   void note_progress();  // wakes the checkpoint thread where the log has grown enough
 
   // --- the catalog: one function a change, used by commands and by recovery ---------------------
@@ -187,9 +196,15 @@ struct Store::Impl {
   // --- checkpoints and reclaiming ---------------------------------------------------------------
   Status checkpoint();
   Status save_dirty(PageStash& stash);
+  Status save_collection(Collection& collection, const std::vector<CollectionId>& gone,
+                         PageStash& stash);
+  Status save_sessions(PageStash& stash);
+  Status checkpoint_failed(Status status);
   void work();  // the checkpoint thread
   // Reclaims up to `records` records of dropped collections; false: nothing left to do.
   Result<bool> reclaim(std::size_t records);
+  Status reclaim_at_once();
+  Status free_slice(Collection& collection, std::size_t* records, PageStash& stash, bool* done);
   Status free_some(Collection& collection, std::size_t records, PageStash& stash);
   bool checkpoint_due(std::int64_t last_ms) const;
 };

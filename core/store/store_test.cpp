@@ -124,6 +124,80 @@ TEST_CASE("acknowledged writes survive a crash without any checkpoint") {
   env.check();
 }
 
+// A known kind of failure: what changes nothing appends nothing, and must not be taken for the
+// position that the next write waits for.
+TEST_CASE("a write that changes nothing, then an acknowledged insert, then a crash") {
+  for (int round = 0; round < 10; ++round) {
+    Env env(static_cast<std::uint64_t>(round) + 1);
+    REQUIRE(env.open().ok());
+    REQUIRE(put(*env.store, "a.c", make_document(1, 1)).ok());
+    {
+      auto writer = env.store->write("a.c", false);
+      REQUIRE(writer);
+      CHECK(*(*writer)->commit() == 0);  // nothing at all
+    }
+    {
+      auto writer = env.store->write("a.c", false);
+      REQUIRE(writer);
+      CHECK(!insert(**writer, make_document(1, 9)));  // a duplicate
+      CHECK(*(*writer)->commit() == 0);
+    }
+    {
+      auto writer = env.store->write("a.c", false);
+      const OwnedDocument same = make_document(1, 1);
+      REQUIRE((*writer)->update(id_of((*writer)->view(), 1), same.view(), same.view()).ok());
+      const auto position = (*writer)->commit();
+      REQUIRE(position);
+      if (round % 2 == 0) REQUIRE(env.store->wait_durable(*position).ok());
+    }
+    REQUIRE(env.store->wait_durable(0).ok());
+    REQUIRE(put(*env.store, "a.c", make_document(2, 2)).ok());
+    env.crash();
+    CHECK(contents(*env.store, "a.c") == std::map<int, int>{{1, 1}, {2, 2}});
+    env.check();
+  }
+}
+
+TEST_CASE("a database that is meant to be read-only refuses changes, and reads what there is") {
+  Env env;
+  REQUIRE(env.open().ok());
+  REQUIRE(put(*env.store, "a.c", make_document(1, 1)).ok());
+  env.files.crash();
+  env.store.reset();
+  env.options.read_only = true;
+  REQUIRE(env.open().ok());
+  CHECK(put(*env.store, "a.c", make_document(2, 2)).code() == ErrorCode::kIllegalOperation);
+  CHECK(env.store->drop_collection("a.c").error().code() == ErrorCode::kIllegalOperation);
+  CHECK(env.store->health().message().find("storage.read_only") != std::string::npos);
+  CHECK(contents(*env.store, "a.c") == std::map<int, int>{{1, 1}});
+  REQUIRE(env.store->checkpoint().ok());
+  env.reopen();
+  CHECK(contents(*env.store, "a.c") == std::map<int, int>{{1, 1}});
+}
+
+TEST_CASE("a damaged collection can be dropped, and the store stays writable") {
+  Env env;
+  REQUIRE(env.open().ok());
+  for (int i = 0; i < 50; ++i) REQUIRE(put(*env.store, "a.c", make_document(i, i, 3000)).ok());
+  REQUIRE(put(*env.store, "a.other", make_document(1, 1)).ok());
+  REQUIRE(env.store->close().ok());
+  env.store.reset();
+  const std::string file = env.files.content("/db/data.mfdb");
+  const std::size_t at = file.find(std::string(3000, 'a' + 7));
+  REQUIRE(at != std::string::npos);
+  // The record's header: it lies before the document's first bytes.
+  env.files.poke("/db/data.mfdb", at / 32 * 32 - 64, std::string(64, '\xff'));
+  REQUIRE(env.open().ok());
+  CHECK(!env.store->check().empty());
+  REQUIRE(env.store->drop_collection("a.c"));
+  REQUIRE(env.store->health().ok());
+  REQUIRE(put(*env.store, "a.c", make_document(3, 3)).ok());
+  env.crash();
+  CHECK(contents(*env.store, "a.c") == std::map<int, int>{{3, 3}});
+  CHECK(contents(*env.store, "a.other") == std::map<int, int>{{1, 1}});
+  CHECK(env.store->health().ok());
+}
+
 TEST_CASE("duplicate keys change nothing and name key and index") {
   Env env;
   REQUIRE(env.open().ok());

@@ -38,7 +38,9 @@ void LiveWriter::release() {
 Status LiveWriter::prepare(std::size_t log_bytes) {
   MULTIFORA_ASSERT(!released_);
   MULTIFORA_TRY(store_.writable());
-  const std::size_t wanted = batch_.bytes().size() + log_bytes + 256;
+  // The results of retryable statements come on top, when nothing may fail any more.
+  constexpr std::size_t kStatementsSizeMax = 2048;
+  const std::size_t wanted = batch_.bytes().size() + log_bytes + kStatementsSizeMax;
   if (wanted <= reserved_bytes_) return {};
   const std::size_t target = std::max(wanted, reserved_bytes_ * 2);
   MULTIFORA_ASSIGN(reservation_, store_.reserve_log(target));
@@ -50,6 +52,7 @@ Status LiveWriter::finish(Status status) {
   view_.refresh();
   if (!mutator_.broken().ok()) store_.fail_store(mutator_.broken());
   if (status.ok()) store_.mark_dirty(collection_, false);
+  if (status.code() == ErrorCode::kOutOfDiskSpace) store_.want_space();
   return status;
 }
 

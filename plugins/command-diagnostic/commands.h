@@ -35,6 +35,8 @@ extern const CommandRow kServerStatus;
 extern const CommandRow kDbStats;
 extern const CommandRow kCollStats;
 extern const CommandRow kDataSize;
+// backup.cpp
+extern const CommandRow kCreateBackup;
 // validate.cpp
 extern const CommandRow kValidate;
 

@@ -14,6 +14,14 @@ Status run_current_op(CommandContext& context, const CommandRequest& request,
     if (const auto* server = context.host().service<ServerControl>())
       server->append_operations(operations, request.flag("$all", false));
     append_index_builds(context.store(), operations);
+    if (const auto backup = context.store().backup_progress()) {
+      auto row = operations.object();
+      row.append("type", "op").append("desc", "Backup").append("active", true);
+      row.append("msg", "Backup: bytes copied");
+      auto progress = row.object("progress");
+      progress.append("done", static_cast<std::int64_t>(backup->done_bytes));
+      progress.append("total", static_cast<std::int64_t>(backup->total_bytes));
+    }
   }
   return {};
 }
@@ -32,7 +40,7 @@ Status run_kill_op(CommandContext& context, const CommandRequest& request, Docum
 Status run_fsync(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   if (request.flag("lock", false))
     return {ErrorCode::kCommandNotSupported,
-            "fsync with lock is not supported: copy a running database with the backup command"};
+            "fsync with lock is not supported: copy a running database with createBackup"};
   MULTIFORA_TRY(context.store().checkpoint());
   reply.append("numFiles", 1);
   return {};

@@ -120,6 +120,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& arguments
   CommandLine line;
   if (given.count("help") > 0 || given.count("version") > 0) {
     line.only_print = true;
+    line.help = given.count("help") > 0;
     line.text = given.count("help") > 0 ? help_text(options) : version_text();
     return line;
   }

@@ -14,6 +14,7 @@ struct CommandLine {
   ServerConfig config;
   // --help or --version was given: `text` is to be printed, nothing else done.
   bool only_print = false;
+  bool help = false;  // of the two, this one
   std::string text;
 };
 

@@ -152,8 +152,8 @@ Status JsonLog::rotate() {
                                               std::strerror(errno)};
   const int fd = open_file(path_);
   if (fd < 0) return cannot_open(path_);
-  ::close(fd_);
-  fd_ = fd;
+  ::dup3(fd, fd_, O_CLOEXEC);  // descriptor() stays what it is
+  ::close(fd);
   return {};
 }
 

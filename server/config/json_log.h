@@ -28,6 +28,9 @@ class JsonLog final : public LogSink {
   // already, only begins the new one. Does nothing for standard output.
   Status rotate();
   std::vector<std::string> recent() const;
+  // Of the file: for what must be written where nothing else is possible any more. The same for the
+  // log's whole life.
+  int descriptor() const { return fd_; }
 
  private:
   JsonLog(std::string path, int fd, LogLevel level) : path_(std::move(path)), fd_(fd), level_(level) {}

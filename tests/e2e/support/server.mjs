@@ -13,13 +13,15 @@ const readyWithinMs = Number(process.env.MULTIFORADB_READY_MS ?? 60000);
 export class Server {
   // dbpath: kept by the caller; without one a temporary directory that stop() removes.
   // logFile: where the configuration in `args` sends the log, standard output otherwise.
-  static async start({dbpath, args = [], port = 0, logFile} = {}) {
+  // wrap: a program and its first arguments that start the server, e.g. a shell that sets limits.
+  static async start({dbpath, args = [], port = 0, logFile, wrap = []} = {}) {
     if (!existsSync(binary)) throw new Error(`${binary} does not exist; run scripts/build first`);
     const server = new Server();
     server.ownsPath = dbpath === undefined;
     server.dbpath = dbpath ?? mkdtempSync(path.join(tmpdir(), 'multifora-e2e-'));
     server.log = [];
-    server.process = spawn(binary, ['--port', String(port), '--dbpath', server.dbpath, ...args],
+    const [program, ...first] = [...wrap, binary];
+    server.process = spawn(program, [...first, '--port', String(port), '--dbpath', server.dbpath, ...args],
                            {stdio: ['ignore', 'pipe', 'pipe']});
     server.exited = new Promise((resolve) => {
       server.process.on('exit', (code, signal) => resolve({code, signal}));
@@ -33,11 +35,11 @@ export class Server {
       });
     });
     const timer = new Promise((resolve) => setTimeout(resolve, readyWithinMs, 'late').unref());
-    const first = await Promise.race([ready, server.exited, timer]);
-    if (first === 'late' || first.port === undefined)
-      throw new Error(`the server did not start: ${JSON.stringify(first)}\n${server.log.join('\n')}`);
-    server.ready = first;
-    server.port = first.port;
+    const event = await Promise.race([ready, server.exited, timer]);
+    if (event === 'late' || event.port === undefined)
+      throw new Error(`the server did not start: ${JSON.stringify(event)}\n${server.log.join('\n')}`);
+    server.ready = event;
+    server.port = event.port;
     server.uri = `mongodb://127.0.0.1:${server.port}/?directConnection=true`;
     return server;
   }
