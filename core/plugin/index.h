@@ -185,6 +185,15 @@ class Index {
   virtual Status insert(const IndexKeySet& keys, RecordId id, PageStash& stash) = 0;
   virtual Status remove(const IndexKeySet& keys, RecordId id, PageStash& stash) = 0;
   virtual Status clear() = 0;  // retires every page
+  // Moves pages with numbers from `from` on to the front of the file, about `pages_max` of them, so
+  // that the file can become shorter. True: there may be more. A kind that cannot do this keeps its
+  // pages where they are. Takes what it needs from the stash itself; a failure leaves it sound.
+  virtual Result<bool> vacate(std::uint64_t from, std::size_t pages_max, PageStash& stash) {
+    static_cast<void>(from);
+    static_cast<void>(pages_max);
+    static_cast<void>(stash);
+    return false;
+  }
 
   virtual std::unique_ptr<IndexCursor> cursor(const IndexState& state) const = 0;
   // Appends the encoding of `value` as field `field` of a key (with kIndexPaths: of the pattern that

@@ -118,8 +118,12 @@ std::size_t ChunkTable::promise_from(std::uint64_t chunk, std::size_t count,
 std::size_t ChunkTable::promise_pages(std::size_t count, std::vector<PageId>* pages) {
   std::size_t taken = 0;
   while (taken < count) {
-    if (page_room_.empty()) {
-      const std::uint64_t chunk = take_free_run(1, ChunkKind::kPages);
+    if (page_room_.empty() || *page_room_.begin() >= ceiling_) {
+      std::uint64_t chunk = take_free_run(1, ChunkKind::kPages);
+      if (chunk == size() && ceiling_ != kNoCeiling) {
+        lift_ceiling();
+        continue;
+      }
       if (chunk == size()) break;
       page_room_.insert(chunk);
     }
@@ -207,7 +211,7 @@ std::uint64_t ChunkTable::take_free_run(std::uint64_t count, ChunkKind kind) {
     }
     if (++length == count) break;
   }
-  if (length < count) return size();
+  if (length < count || first + count > ceiling_) return size();
   for (std::uint64_t i = 0; i < count; ++i) take_free(first + i, kind);
   return first;
 }
@@ -228,6 +232,13 @@ std::uint64_t ChunkTable::trailing_free() const {
   std::uint64_t count = 0;
   for (auto it = free_.rbegin(); it != free_.rend() && *it == size() - 1 - count; ++it) ++count;
   return count;
+}
+
+void ChunkTable::drop_free_tail(std::uint64_t count) {
+  for (; count > 0; --count) {
+    MULTIFORA_ASSERT(free_.erase(size() - 1) == 1);
+    states_.pop_back();
+  }
 }
 
 bool ChunkTable::record_chunk_empty(std::uint64_t chunk) const {

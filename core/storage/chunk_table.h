@@ -105,13 +105,23 @@ class ChunkTable {
   bool page_used(PageId id) const;
 
   // --- free chunks ------------------------------------------------------------------------------
-  // The first of `count` adjacent free chunks, now of `kind`; size() where there are none.
+  // The first of `count` adjacent free chunks before the ceiling, now of `kind`; size() where there
+  // are none.
   std::uint64_t take_free_run(std::uint64_t count, ChunkKind kind);
   // Takes exactly `chunk`; false where it is not free.
   bool take_free(std::uint64_t chunk, ChunkKind kind);
   bool is_free_run(std::uint64_t first, std::uint64_t count) const;
+  std::uint64_t free_chunks() const { return free_.size(); }
   // The run of free chunks at the end of the file.
   std::uint64_t trailing_free() const;
+  // The last `count` chunks, all free, are no longer part of the file.
+  void drop_free_tail(std::uint64_t count);
+  // While there is one, chunks from here on are handed out only where nothing before them will do;
+  // that ends it.
+  std::uint64_t ceiling() const { return ceiling_; }
+  void set_ceiling(std::uint64_t chunk) { ceiling_ = chunk; }
+  void lift_ceiling() { ceiling_ = kNoCeiling; }
+  static constexpr std::uint64_t kNoCeiling = ~std::uint64_t{0};
   // A record chunk that holds nothing any more. The caller has dealt with its bitmap page.
   void free_record_chunk(std::uint64_t chunk);
   bool record_chunk_empty(std::uint64_t chunk) const;
@@ -121,6 +131,7 @@ class ChunkTable {
     std::set<std::uint64_t> chunks;
     std::uint64_t reusable_units = 0;  // neither used nor pending, in all of them
   };
+  const std::unordered_map<CollectionId, Owner>& owners() const { return owners_; }
   // Null where the collection has no chunks.
   const Owner* owner(CollectionId collection) const;
   // A chunk just taken for records, with its bitmap page.
@@ -144,6 +155,7 @@ class ChunkTable {
   std::set<std::uint64_t> page_room_;  // page chunks with a free page that may be taken
   std::unordered_map<CollectionId, Owner> owners_;
   std::uint64_t frozen_below_ = 0;
+  std::uint64_t ceiling_ = kNoCeiling;
 };
 
 }  // namespace multifora

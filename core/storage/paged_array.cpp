@@ -299,6 +299,45 @@ Status PagedArray::clear(ArrayRoot& root, const Visit& per_entry) {
   return status;
 }
 
+Result<bool> PagedArray::vacate(ArrayRoot& root, PageId from, std::size_t pages_max,
+                                PageStash& stash) {
+  MULTIFORA_TRY_R(check_height(root));
+  if (root.height == 0) return false;
+  Status status;
+  const auto over = [&] { return pages_max == 0 || !status.ok(); };
+  // What is above a page that has moved gets its new number whatever fails elsewhere: the pages for
+  // that are there before the move.
+  const auto move = [&](PageId* id) {
+    status = status_of(read_page(*id));
+    if (status.ok()) status = stash.ensure(kHeightMax + 1);
+    if (status.ok()) pages_max = pager_.move_page(id, stash) ? pages_max - 1 : 0;
+  };
+  const auto visit = [&](const auto& self, PageId* id, std::uint32_t height) -> void {
+    const Result<const char*> read = read_page(*id);
+    if (!read) {
+      status = read.error();
+      return;
+    }
+    const char* page = *read;
+    for (std::uint64_t at = 0; height > 1 && at < kFanOut && !over(); ++at) {
+      PageId below = entry(page, at);
+      if (below == kNoPage) continue;
+      if (height > 2)
+        self(self, &below, height - 1);
+      else if (below >= from)
+        move(&below);
+      if (below == entry(page, at)) continue;
+      char* const changed = pager_.make_writable(id, stash);
+      set_entry(changed, at, below);
+      page = changed;
+    }
+    if (*id >= from && !over()) move(id);
+  };
+  visit(visit, &root.page, root.height);
+  MULTIFORA_TRY_R(status);
+  return over();
+}
+
 Status PagedArray::walk(const ArrayRoot& root, const std::function<void(PageId)>& page_seen,
                         const Visit& entry_seen) const {
   MULTIFORA_TRY(check_height(root));

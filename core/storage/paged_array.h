@@ -68,6 +68,8 @@ class PagedArray {
   // Retires every page (drop of the owner). `per_entry` sees each non-zero entry. The array is
   // empty after a failure (a damaged page) too; the pages under that one are lost to the file.
   Status clear(ArrayRoot& root, const std::function<void(std::uint64_t, std::uint64_t)>& per_entry);
+  // As Tree::vacate.
+  Result<bool> vacate(ArrayRoot& root, PageId from, std::size_t pages_max, PageStash& stash);
   // Reports every page of the structure, for Pager's check, and every entry; verifies structure:
   // the first page that is not what it should be ends the walk with DataCorruptionDetected.
   Status walk(const ArrayRoot& root, const std::function<void(PageId)>& page,

@@ -139,6 +139,8 @@ struct SpaceUse {  // bytes, by what they are used for; sums to file_bytes
   std::uint64_t record_bytes = 0;   // record units in use
   std::uint64_t retired_bytes = 0;  // waiting for invariant 2
   std::uint64_t free_bytes = 0;
+  std::uint64_t free_chunk_bytes = 0;  // of free_bytes: in whole chunks, open to any use
+  std::uint64_t tail_bytes = 0;        // of that: at the end of the file
 };
 
 class Pager {
@@ -198,12 +200,38 @@ class Pager {
 
   // --- snapshots and checkpoints ----------------------------------------------------------------
   Snapshot begin_snapshot();
+  // Keeps what is visible now from being reused, without a new generation: for looking at records
+  // outside of their collection's lock.
+  Snapshot pin();
   // Step 1, under the store's commit gate: captures the space tables and bumps the generation.
   // Step 2, without it: writes, syncs, publishes the meta page. Only one checkpoint at a time; each
   // begin has its finish, which ends the object. OutOfDiskSpace from the finish leaves everything
   // as it was (try again later); any other failure is final, see health().
   class Checkpoint* begin_checkpoint(const CheckpointImage& image);
   Status finish_checkpoint(class Checkpoint* checkpoint);
+  // Publishes the newest checkpoint once more, so that both meta pages describe it: what was retired
+  // up to it can be reused and the log before it is not needed any more. One small write and a sync.
+  // What lies behind the space tables goes back to the file system. Not while a checkpoint is
+  // between its steps. A failure is final.
+  Status settle();
+  // Free chunks at the file's end beyond `keep_bytes` leave the space tables with the next
+  // checkpoint, and the file with the settle() after it.
+  void shrink_at_next_checkpoint(std::uint64_t keep_bytes);
+
+  // --- vacating the end of the file (pager_vacate.cpp) --------------------------------------------
+  // From now on pages and records go before this offset, and what the pager has in hand behind it is
+  // given up. Ends by itself as soon as there is no room before it for somebody.
+  void begin_vacating(std::uint64_t from_bytes);
+  static constexpr PageId kNotVacating = ~PageId{0};
+  PageId vacating_from() const;  // kNotVacating: ended
+  void end_vacating();
+  // Moves bitmaps of record chunks, up to `pages_max`, as vacating asks for.
+  Status move_bitmaps(std::size_t pages_max);
+  // Collections that have pages of trees or arrays from there on; 0: the catalog.
+  std::vector<std::uint32_t> page_owners_from(PageId from) const;
+  // A page that was read moves to a page of the stash, which must have one; its owner takes note of
+  // the new number. False, and nothing done, where that is not nearer to the front.
+  bool move_page(PageId* id, PageStash& stash);
   // Batches up to this position are in every durable checkpoint: the log may drop them.
   LogPosition oldest_needed_position() const;
   // Bytes retired since the last checkpoint began: a trigger for the next one.
@@ -225,7 +253,9 @@ class Pager {
                                  const CopyProgress& progress);
 
   // --- reports ----------------------------------------------------------------------------------
-  SpaceUse space_use() const;
+  SpaceUse space_use() const;  // walks the space tables
+  // As far as the space tables reach. Cheap.
+  std::uint64_t file_bytes() const;
   struct ChunkUse {  // counts of chunks, and of what is in them
     std::uint64_t free_chunks = 0, page_chunks = 0, record_chunks = 0;
     std::uint64_t used_pages = 0, free_pages = 0, waiting_pages = 0;

@@ -39,6 +39,7 @@ SpaceUse Pager::space_use() const {
   std::lock_guard lock(impl.mutex);
   for (std::uint64_t chunk = 0; chunk < impl.table.size(); ++chunk) {
     const ChunkState& state = impl.table[chunk];
+    if (state.entry.kind == ChunkKind::kFree) use.free_chunk_bytes += kChunkSize;
     if (state.entry.kind == ChunkKind::kPages)
       use.page_bytes += used_pages(state.entry) * kPageSize;
     if (state.entry.kind == ChunkKind::kRecords) {
@@ -47,6 +48,7 @@ SpaceUse Pager::space_use() const {
     }
   }
   use.page_bytes -= use.meta_bytes;
+  use.tail_bytes = impl.table.trailing_free() * kChunkSize;
   use.retired_bytes += impl.retired.page_count() * kPageSize;
   use.free_bytes =
       use.file_bytes - use.meta_bytes - use.page_bytes - use.record_bytes - use.retired_bytes;

@@ -28,6 +28,7 @@ std::vector<std::uint32_t> captured_positions(const Checkpoint& image) {
 bool used_at_capture(const Checkpoint& image, const std::vector<std::uint32_t>& positions,
                      PageId id) {
   const std::uint64_t chunk = id / kPagesPerChunk;
+  if (chunk >= image.meta.chunk_count) return false;  // the file has become shorter
   const std::uint32_t position = positions[chunk / kEntriesPerTablePage];
   MULTIFORA_ASSERT(position != kNotCaptured);
   const ChunkEntry& entry =
@@ -77,8 +78,10 @@ Status Pager::Impl::assign_table_page(Lock& lock, Checkpoint* next, std::uint64_
 Status Pager::Impl::assign_table_pages(Lock& lock, Checkpoint* next) {
   if (failed) return failure;
   Status status;
-  for (std::size_t i = 0; i < table.dirty_table_pages().size() && status.ok(); ++i)
-    status = assign_table_page(lock, next, table.dirty_table_pages()[i]);
+  for (std::size_t i = 0; i < table.dirty_table_pages().size() && status.ok(); ++i) {
+    const std::uint64_t index = table.dirty_table_pages()[i];
+    if (index * kEntriesPerTablePage < table.size()) status = assign_table_page(lock, next, index);
+  }
   if (status.ok() &&
       (table.size() - 1) / kEntriesPerTablePage / kIdsPerDirectoryPage >= kDirectoryPagesMax)
     status = Status(ErrorCode::kOutOfDiskSpace, "the data file has reached its largest size");
@@ -106,6 +109,10 @@ void Pager::Impl::capture_locked(Checkpoint* next) {
     const PageId old = std::exchange(directories[page.index], page.id);
     if (old != kNoPage) retire_page_locked(old);
   }
+  const std::size_t directories_needed = (table_pages.size() - 1) / kIdsPerDirectoryPage + 1;
+  for (; next->meta.directory_pages.size() > directories_needed;
+       next->meta.directory_pages.pop_back())
+    retire_page_locked(next->meta.directory_pages.back());
   next->meta.chunk_count = table.size();
   next->entries = std::move(spare_entries);
   next->entries.assign(next->tables.size() * kEntriesPerTablePage, ChunkEntry{});
@@ -124,7 +131,11 @@ void Pager::Impl::capture_locked(Checkpoint* next) {
 Checkpoint* Pager::begin_checkpoint(const CheckpointImage& image) {
   MULTIFORA_ASSERT(image.store_meta.size() <= kStoreMetaSizeMax);
   Impl& impl = *impl_;
+  // Where somebody makes the file longer just now, it does not become shorter.
+  std::unique_lock growing(impl.growth_mutex, std::try_to_lock);
   Impl::Lock lock(impl.mutex);
+  if (growing.owns_lock()) impl.shrink_locked();
+  if (growing.owns_lock()) growing.unlock();
   MULTIFORA_ASSERT(impl.checkpoint == nullptr);
   impl.checkpoint = std::make_unique<Checkpoint>();
   Checkpoint* const next = impl.checkpoint.get();
@@ -174,6 +185,21 @@ void Pager::Impl::write_table_pages(const Checkpoint& image) {
 
 Status Pager::Impl::publish_meta(MetaPage next) {
   std::lock_guard publishing(meta_mutex);
+  return publish_in_turn(std::move(next));
+}
+
+Status Pager::Impl::publish_again() {
+  std::lock_guard publishing(meta_mutex);
+  MetaPage again;
+  {
+    std::lock_guard lock(mutex);
+    again = meta;
+  }
+  return publish_in_turn(std::move(again));
+}
+
+// Under meta_mutex, so that nothing older can come after something newer.
+Status Pager::Impl::publish_in_turn(MetaPage next) {
   {
     std::lock_guard lock(mutex);
     next.checkpoint = meta.checkpoint + 1;
@@ -184,6 +210,7 @@ Status Pager::Impl::publish_meta(MetaPage next) {
   std::lock_guard lock(mutex);
   older_generation = meta.generation;
   older_position = meta.position;
+  older_chunk_count = meta.chunk_count;
   meta = std::move(next);
   unfreeze_locked();
   return {};
@@ -198,9 +225,8 @@ void Pager::Impl::unfreeze_locked() {
 }
 
 Status Pager::Impl::thaw(Lock& lock) {
-  const MetaPage again = meta;
   lock.unlock();
-  const Status status = publish_meta(again);
+  const Status status = publish_again();
   if (!status.ok()) fail_for_good(status);
   lock.lock();
   return status;
@@ -227,6 +253,64 @@ Status Pager::finish_checkpoint(Checkpoint* checkpoint) {
     impl.top_up_reserve_locked();
   }
   trim_memory();
+  return {};
+}
+
+// --- giving space back to the file system ---
+
+void Pager::shrink_at_next_checkpoint(std::uint64_t keep_bytes) {
+  std::lock_guard lock(impl_->mutex);
+  impl_->shrink_keep_chunks = (keep_bytes + kChunkSize - 1) / kChunkSize;
+}
+
+// Nothing sees a free chunk: no snapshot, no durable checkpoint.
+void Pager::Impl::shrink_locked() {
+  const std::uint64_t keep = std::exchange(shrink_keep_chunks, ~std::uint64_t{0});
+  // Promised pages of the reserve are better in front.
+  give_back_locked(&reserve);
+  const std::uint64_t tail = table.trailing_free();
+  if (tail > keep) {
+    table.drop_free_tail(tail - keep);
+    const PageId end = table.size() * kPagesPerChunk;
+    for (PageId word = end / 64; word < file_bytes / kPageSize / 64; ++word)
+      pager.verified_[word].store(0, std::memory_order_relaxed);
+    records->forget_behind_locked(table.size());
+    const std::uint64_t tables = (table.size() - 1) / kEntriesPerTablePage + 1;
+    for (; table_pages.size() > tables; table_pages.pop_back())
+      retire_page_locked(table_pages.back());
+    file_bytes.store(table.size() * kChunkSize, std::memory_order_release);
+  }
+  top_up_reserve_locked();
+}
+
+Status Pager::settle() {
+  Impl& impl = *impl_;
+  if (impl.failed) return impl.health();
+  if (Status status = impl.publish_again(); !status.ok()) {
+    impl.fail_for_good(status);
+    return status;
+  }
+  {
+    Impl::Lock lock(impl.mutex);
+    impl.release_retired(lock);
+    impl.top_up_reserve_locked();
+  }
+  return impl.cut_tail();
+}
+
+// The opened file may be longer than its checkpoint says, too.
+Status Pager::Impl::cut_tail() {
+  std::lock_guard growing(growth_mutex);
+  std::uint64_t chunks = 0;
+  {
+    std::lock_guard lock(mutex);
+    chunks = std::max({table.size(), meta.chunk_count, older_chunk_count});
+  }
+  MULTIFORA_ASSIGN(const std::uint64_t size, file->size());
+  if (size / kChunkSize <= chunks) return {};
+  if (Status status = file->truncate(chunks * kChunkSize); !status.ok())
+    log.event(LogLevel::kWarning, "storage", "The data file could not be cut shorter.",
+              {{"path", std::string_view(path)}, {"reason", std::string_view(status.message())}});
   return {};
 }
 

@@ -63,6 +63,8 @@ struct Pager::Impl {
   MetaPage meta;                                // the newest durable checkpoint
   Generation older_generation = 0;              // of the durable checkpoint before it
   LogPosition older_position = 0;
+  std::uint64_t older_chunk_count = ~std::uint64_t{0};  // unknown until this process publishes
+  std::uint64_t shrink_keep_chunks = ~std::uint64_t{0};  // see shrink_at_next_checkpoint
   std::vector<PageId> table_pages;  // current; only begin_checkpoint changes it
   std::unique_ptr<Checkpoint> checkpoint;
   std::vector<ChunkEntry>
@@ -100,6 +102,7 @@ struct Pager::Impl {
   char* use_page_locked(PageId id, PageKind kind, std::uint32_t owner);
   void retire_page_locked(PageId id);
   char* make_writable_locked(PageId* id, std::vector<PageId>& promised);
+  char* move_page_locked(PageId* id, std::vector<PageId>& promised);
   void give_back_locked(std::vector<PageId>* pages);
   // More free chunks at the end, at least `chunks_min`. OutOfDiskSpace: nothing changed.
   Status grow(Lock& lock, std::uint64_t chunks_min);
@@ -111,8 +114,6 @@ struct Pager::Impl {
   Generation reusable_limit_locked() const;
   void release_retired(Lock& lock);
   void end_snapshot(Generation generation);
-  // Keeps what is visible now from being reused, without a new generation.
-  Snapshot pin();
 
   // --- pager_checkpoint.cpp ---------------------------------------------------------------------
   // A page for the image: used, but its header is written by the second step.
@@ -125,6 +126,13 @@ struct Pager::Impl {
   void write_table_pages(const Checkpoint& image);
   // Writes and syncs `next` with the next number, and makes it the newest durable one.
   Status publish_meta(MetaPage next);
+  // The same with the newest durable one.
+  Status publish_again();
+  Status publish_in_turn(MetaPage next);
+  // Drops free chunks at the end from the tables.
+  void shrink_locked();
+  // The file ends where neither the tables nor a durable checkpoint need it.
+  Status cut_tail();
   // Publishes the opened checkpoint once more, so that nothing older is needed and all that was
   // free at open can be used. For a full disk, where the file cannot grow instead.
   Status thaw(Lock& lock);

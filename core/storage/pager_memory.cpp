@@ -11,26 +11,37 @@ namespace {
 
 constexpr std::uint64_t kReleaseChunks = 8;
 
-// File pages in this process's resident set: the third field of statm counts file and shared ones.
-std::uint64_t resident_file_bytes() {
+struct Resident {
+  std::uint64_t file_bytes = 0;
+  std::uint64_t anonymous_bytes = 0;
+};
+
+// The third field of statm counts file and shared pages.
+Resident resident() {
   std::FILE* const statm = std::fopen("/proc/self/statm", "re");
-  if (statm == nullptr) return 0;
-  unsigned long long size = 0, resident = 0, shared = 0;
-  const int fields = std::fscanf(statm, "%llu %llu %llu", &size, &resident, &shared);
+  if (statm == nullptr) return {};
+  unsigned long long size = 0, all = 0, shared = 0;
+  const int fields = std::fscanf(statm, "%llu %llu %llu", &size, &all, &shared);
   std::fclose(statm);
-  return fields == 3 ? shared * static_cast<std::uint64_t>(::getpagesize()) : 0;
+  if (fields != 3 || all < shared) return {};
+  const auto page = static_cast<std::uint64_t>(::getpagesize());
+  return {shared * page, (all - shared) * page};
 }
 
 }  // namespace
 
 // Goes round the file like the hand of a clock. What changed since the newest durable checkpoint is
-// passed over: the system could not drop it, and it is likely to be used soon.
+// passed over: the system could not drop it, and it is likely to be used soon. Begins and ends below
+// the budget: between two calls a scan may bring in as much again as there is room for.
 void Pager::trim_memory() {
   Impl& impl = *impl_;
   const std::uint64_t budget = impl.options.memory_budget_bytes;
   if (budget == 0) return;
+  const Resident now = resident();
+  const std::uint64_t for_file = budget - std::min(now.anonymous_bytes, budget / 2);
+  if (now.file_bytes <= for_file / 4 * 3) return;
   std::uint64_t left = impl.file_bytes.load(std::memory_order_acquire) / kChunkSize;
-  while (left > 0 && resident_file_bytes() > budget) {
+  while (left > 0 && resident().file_bytes > for_file / 8 * 5) {
     const std::uint64_t count = std::min(left, kReleaseChunks);
     left -= count;
     for (std::uint64_t i = 0; i < count; ++i) {

@@ -182,6 +182,9 @@ char* Pager::make_writable(PageId* id, PageStash& stash) {
 std::uint64_t Pager::retired_since_checkpoint_bytes() const {
   return impl_->retired_bytes;
 }
+std::uint64_t Pager::file_bytes() const {
+  return impl_->file_bytes.load(std::memory_order_acquire);
+}
 std::uint64_t Pager::dirty_since_checkpoint_bytes() const {
   return impl_->dirty_bytes;
 }
@@ -229,6 +232,7 @@ Status Pager::Impl::grow(Lock& lock, std::uint64_t chunks_min) {
     if (table.frozen_below() == 0) return out_of_space(status);
     return thaw(lock);
   }
+  MULTIFORA_ASSERT(table.size() == chunks_seen);  // it shrinks under growth_mutex too
   file_bytes.store((chunks_seen + added) * kChunkSize, std::memory_order_release);
   table.append_free(added);
   growths_total.add();
@@ -261,11 +265,11 @@ Snapshot Pager::begin_snapshot() {
   return Snapshot(this, generation);
 }
 
-Snapshot Pager::Impl::pin() {
-  std::lock_guard lock(mutex);
-  const Generation generation = now() - 1;
-  ++snapshots[generation];
-  return Snapshot(&pager, generation);
+Snapshot Pager::pin() {
+  std::lock_guard lock(impl_->mutex);
+  const Generation generation = impl_->now() - 1;
+  ++impl_->snapshots[generation];
+  return Snapshot(this, generation);
 }
 
 void Pager::Impl::end_snapshot(Generation generation) {

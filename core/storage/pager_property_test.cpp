@@ -85,7 +85,8 @@ class Machine : public StorageFixture {
     if (dice < 84) return retire_record();
     if (dice < 87) return take_snapshot();
     if (dice < 90) return drop_snapshot();
-    if (dice < 92) return verify_a_snapshot();
+    if (dice < 91) return verify_a_snapshot();
+    if (dice < 92) return vacate();
     if (dice < 97) return make_checkpoint();
     if (dice < 98) return random(3) == 0 ? copy_newest() : check_space();
     if (random(4) != 0) return verify_state(state_);
@@ -182,6 +183,7 @@ class Machine : public StorageFixture {
   void make_checkpoint() {
     if (pager_failed()) return;
     const LogPosition position = ++position_;
+    if (random(3) == 0) pager->shrink_at_next_checkpoint(random(4) * kChunkSize);
     Checkpoint* const checkpoint =
         pager->begin_checkpoint({position, "meta " + std::to_string(position)});
     images_[position] = state_;
@@ -192,7 +194,49 @@ class Machine : public StorageFixture {
       retire_record();
     }
     const Status status = pager->finish_checkpoint(checkpoint);
-    if (status.ok()) durable_.push_back(position);
+    if (!status.ok()) return;
+    durable_.push_back(position);
+    if (random(2) == 0) static_cast<void>(pager->settle());
+  }
+
+  // Moves some of what lies at the end of the file.
+  void vacate() {
+    if (pager_failed()) return;
+    pager->begin_vacating(random(pager->file_bytes()));
+    const PageId from = pager->vacating_from();
+    static_cast<void>(pager->move_bitmaps(random(8)));
+    const std::map<PageId, std::uint64_t> pages = state_.pages;
+    for (auto it = pages.lower_bound(from); it != pages.end() && ensure(); ++it) {
+      if (random(3) == 0) continue;
+      PageId id = it->first;
+      REQUIRE(pager->read(id).has_value());
+      if (!pager->move_page(&id, *stash_)) continue;
+      CHECK(id < it->first);
+      CHECK(page_holds(pager->peek(id), it->second));
+      state_.pages.erase(it->first);
+      REQUIRE_FALSE(state_.pages.contains(id));
+      state_.pages[id] = it->second;
+    }
+    const std::map<RecordLocation, ModelRecord> records = state_.records;
+    for (auto it = records.lower_bound(from * (kPageSize / kRecordUnit)); it != records.end(); ++it) {
+      const ModelRecord record = it->second;
+      if (!ensure() || random(2) == 0) continue;
+      auto reserved = pager->records().reserve(*allocators_[record.collection], *stash_, record.size,
+                                               RecordPlacement::kMoved);
+      if (!reserved || !ensure()) continue;
+      const RecordLocation to = reserved->location();
+      if (pager->vacating_from() == from) CHECK(to < from * (kPageSize / kRecordUnit));
+      if (!pager->records()
+               .publish(std::move(*reserved), record.id, record.collection, record_bytes(record),
+                        *stash_)
+               .ok())
+        return;
+      pager->records().retire(it->first, record.size, *stash_);
+      state_.records.erase(it->first);
+      REQUIRE_FALSE(state_.records.contains(to));
+      state_.records[to] = record;
+    }
+    if (random(2) == 0) pager->end_vacating();
   }
 
   // A backup, while everything goes on: it holds what the newest durable checkpoint did, whatever
@@ -261,7 +305,7 @@ class Machine : public StorageFixture {
     verify_everything();
     shut();
     reopen();
-    settle();
+    opened_again();
   }
 
   void power_cut() {
@@ -273,11 +317,11 @@ class Machine : public StorageFixture {
     shut();
     files.crash();
     reopen();
-    settle();
+    opened_again();
   }
 
   // The state is that of the newest durable checkpoint, or of one that was just being made.
-  void settle() {
+  void opened_again() {
     const LogPosition position = pager->opened_image().position;
     CHECK(position >= (durable_.empty() ? 0 : durable_.back()));
     CHECK(pager->opened_image().store_meta ==
@@ -346,7 +390,8 @@ TEST_CASE("random use of the pager agrees with a model, through crashes and reop
 TEST_CASE("each failing write, sync and allocation leaves the durable state whole") {
   using Operation = FaultFileSystem::Operation;
   using Failure = FaultFileSystem::Failure;
-  for (const Operation operation : {Operation::kWrite, Operation::kSync, Operation::kAllocate}) {
+  for (const Operation operation :
+       {Operation::kWrite, Operation::kSync, Operation::kAllocate, Operation::kTruncate}) {
     for (const Failure failure : {Failure::kInputOutput, Failure::kShortWrite, Failure::kNoSpace}) {
       for (std::uint64_t nth = 1; nth < 40; nth += 3) {
         INFO("operation ", static_cast<int>(operation), " failure ", static_cast<int>(failure),

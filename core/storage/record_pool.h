@@ -67,6 +67,7 @@ struct RecordSpace::Impl {
   RecordSpace& space;
   RecordPool shared;
   std::unordered_map<CollectionId, std::uint64_t> live_bytes;  // collections with an allocator
+  std::vector<RecordPool*> pools{&shared};
 
   ChunkTable& table() { return kernel.table; }
 
@@ -91,18 +92,21 @@ struct RecordSpace::Impl {
   void start_bump(RecordPool& pool, std::uint64_t first_chunk, std::uint64_t count,
                   std::vector<PageId>& promised);
   // Changes the pool so that another take() may succeed; OutOfDiskSpace where nothing helps.
-  Status refill(Lock& lock, RecordPool& pool, std::uint64_t units);
+  Status refill(Lock& lock, RecordPool& pool, std::uint64_t units, RecordPlacement placement);
   bool holes_are_worth_it(const RecordPool& pool) const;
   bool refill_holes(Lock& lock, RecordPool& pool, std::uint32_t units);
   void look_for_chunks(RecordPool& pool, std::uint32_t units);
   bool scannable(const RecordPool& pool, std::uint64_t chunk, std::uint32_t units) const;
   // Returns the largest hole found.
   std::uint32_t scan(RecordPool& pool, std::uint64_t chunk);
-  Status refill_bump(Lock& lock, RecordPool& pool, std::uint64_t units);
+  Status refill_bump(Lock& lock, RecordPool& pool, std::uint64_t units, RecordPlacement placement);
   bool extend_bump(RecordPool& pool, std::uint64_t units, std::vector<PageId>& promised);
   void start_chunk(RecordPool& pool, std::uint64_t chunk, std::vector<PageId>& promised);
   void drop_holes(RecordPool& pool);
   void drop_bump(RecordPool& pool);
+  // What the pool has in hand from there on, or from that chunk, is given up.
+  void leave_from(RecordPool& pool, std::uint64_t chunk);
+  void leave_chunk(RecordPool& pool, std::uint64_t chunk);
   void release_hold(std::uint64_t chunk, std::uint32_t hole_max);
   // Makes the bitmap pages under the range writable.
   Status prepare_bitmaps(Lock& lock, RecordLocation location, std::uint64_t units);
@@ -116,6 +120,8 @@ struct RecordSpace::Impl {
   Status unreadable(RecordLocation location) const;
   bool possible(RecordLocation location, std::uint64_t units) const;
   void touch_bitmap(RecordLocation location);
+  Result<UnitWords> used_units(std::uint64_t chunk, ChunkEntry* entry) const;
+  Result<RecordLocation> crossing_into(std::uint64_t chunk) const;
   void retire_piece(std::uint64_t chunk, std::uint32_t first, std::uint32_t units, bool is_first,
                     std::vector<PageId>& promised);
 };

@@ -32,6 +32,7 @@ RecordAllocator::~RecordAllocator() {
   if (!own_) return;
   impl.drop_holes(*own_);
   impl.drop_bump(*own_);
+  std::erase(impl.pools, own_.get());
 }
 
 std::unique_ptr<RecordAllocator> RecordSpace::make_allocator(CollectionId collection,
@@ -79,6 +80,7 @@ RecordPool& RecordSpace::Impl::pool_for(RecordAllocator& allocator,
   if (!own && collection != 0 && live_bytes[collection] + size_bytes > kSharedChunkBytesMax) {
     own = std::make_unique<RecordPool>();
     own->owner = collection;
+    pools.push_back(own.get());
   }
   return own ? *own : shared;
 }
@@ -117,13 +119,15 @@ bool RecordSpace::Impl::holes_are_worth_it(const RecordPool& pool) const {
   return reusable * 10 >= all - owner->reusable_units && reusable > 0;
 }
 
-Status RecordSpace::Impl::refill(Lock& lock, RecordPool& pool, std::uint64_t units) {
+Status RecordSpace::Impl::refill(Lock& lock, RecordPool& pool, std::uint64_t units,
+                                 RecordPlacement placement) {
   const bool fits_in_chunk = units <= kUnitsPerChunk;
   const auto hole_units = static_cast<std::uint32_t>(units);
-  if (fits_in_chunk && holes_are_worth_it(pool) && refill_holes(lock, pool, hole_units)) return {};
-  const Status status = refill_bump(lock, pool, units);
+  const bool to_holes = placement == RecordPlacement::kMoved || holes_are_worth_it(pool);
+  if (fits_in_chunk && to_holes && refill_holes(lock, pool, hole_units)) return {};
+  const Status status = refill_bump(lock, pool, units, placement);
   // On a full disk every hole counts.
-  if (status.code() == ErrorCode::kOutOfDiskSpace && fits_in_chunk &&
+  if (status.code() == ErrorCode::kOutOfDiskSpace && fits_in_chunk && !to_holes &&
       refill_holes(lock, pool, hole_units))
     return {};
   return status;
@@ -132,6 +136,7 @@ Status RecordSpace::Impl::refill(Lock& lock, RecordPool& pool, std::uint64_t uni
 bool RecordSpace::Impl::scannable(const RecordPool& pool, std::uint64_t chunk,
                                   std::uint32_t units) const {
   if (chunk >= kernel.table.size() || kernel.table.frozen(chunk)) return false;
+  if (chunk >= kernel.table.ceiling()) return false;
   const ChunkState& state = kernel.table[chunk];
   return state.entry.kind == ChunkKind::kRecords && state.entry.owner == pool.owner &&
          !state.held && !state.quarantined && state.reservations == 0 && state.hole_max >= units &&
@@ -230,6 +235,21 @@ void RecordSpace::Impl::drop_bump(RecordPool& pool) {
     release_hold(chunk, kHoleUnknown);
 }
 
+void RecordSpace::Impl::leave_from(RecordPool& pool, std::uint64_t chunk) {
+  if (pool.bump_units > 0 && chunk_of_location(pool.bump + pool.bump_units - 1) >= chunk)
+    drop_bump(pool);
+  if (std::any_of(pool.held.begin(), pool.held.end(),
+                  [&](std::uint64_t held) { return held >= chunk; }))
+    drop_holes(pool);
+}
+
+void RecordSpace::Impl::leave_chunk(RecordPool& pool, std::uint64_t chunk) {
+  if (pool.bump_units > 0 && chunk >= chunk_of_location(pool.bump) &&
+      chunk <= chunk_of_location(pool.bump + pool.bump_units - 1))
+    drop_bump(pool);
+  if (std::find(pool.held.begin(), pool.held.end(), chunk) != pool.held.end()) drop_holes(pool);
+}
+
 void RecordSpace::Impl::start_chunk(RecordPool& pool, std::uint64_t chunk,
                                     std::vector<PageId>& promised) {
   const PageId bitmap = promised.back();
@@ -246,7 +266,7 @@ bool RecordSpace::Impl::extend_bump(RecordPool& pool, std::uint64_t units,
   if (pool.bump_units == 0 || unit_in_chunk(pool.bump + pool.bump_units) != 0) return false;
   const std::uint64_t next = chunk_of_location(pool.bump + pool.bump_units);
   const std::uint64_t count = chunks_for(units - pool.bump_units);
-  if (!table().is_free_run(next, count)) return false;
+  if (next + count > table().ceiling() || !table().is_free_run(next, count)) return false;
   for (std::uint64_t i = 0; i < count; ++i) {
     table().take_free(next + i, ChunkKind::kRecords);
     start_chunk(pool, next + i, promised);
@@ -270,7 +290,8 @@ std::uint64_t RecordSpace::Impl::run_wanted(const RecordPool& pool) const {
   return std::clamp<std::uint64_t>(chunks / 16, 1, 8);
 }
 
-Status RecordSpace::Impl::refill_bump(Lock& lock, RecordPool& pool, std::uint64_t units) {
+Status RecordSpace::Impl::refill_bump(Lock& lock, RecordPool& pool, std::uint64_t units,
+                                      RecordPlacement placement) {
   const std::uint64_t needed = chunks_for(units);
   const std::uint64_t wanted = std::max(needed, run_wanted(pool));
   std::vector<PageId> promised;
@@ -285,7 +306,13 @@ Status RecordSpace::Impl::refill_bump(Lock& lock, RecordPool& pool, std::uint64_
       if (done) start_bump(pool, first, count, promised);
       if (count == needed) break;
     }
-    if (!done) status = kernel.grow(lock, needed - table().trailing_free());
+    if (done) break;
+    if (placement == RecordPlacement::kMoved)
+      status = Status(ErrorCode::kOutOfDiskSpace, "no room to move a record to");
+    else if (table().ceiling() != ChunkTable::kNoCeiling)
+      table().lift_ceiling();
+    else
+      status = kernel.grow(lock, needed - table().trailing_free());
   }
   kernel.give_back_locked(&promised);
   return status;
@@ -310,7 +337,8 @@ Status RecordSpace::Impl::prepare_bitmaps(Lock& lock, RecordLocation location,
 }
 
 Result<RecordReservation> RecordSpace::reserve(RecordAllocator& allocator, PageStash&,
-                                               std::size_t size_bytes) {
+                                               std::size_t size_bytes,
+                                               RecordPlacement placement) {
   Impl& impl = *impl_;
   const std::uint64_t units = record_units(size_bytes);
   Impl::Lock lock(impl.kernel.mutex);
@@ -319,7 +347,7 @@ Result<RecordReservation> RecordSpace::reserve(RecordAllocator& allocator, PageS
   RecordReservation reservation;
   RecordLocation at = impl.take(pool, units);
   while (at == 0) {
-    MULTIFORA_TRY_R(impl.refill(lock, pool, units));
+    MULTIFORA_TRY_R(impl.refill(lock, pool, units, placement));
     at = impl.take(pool, units);
   }
   for_each_piece(at, units, [&](std::uint64_t chunk, std::uint32_t, std::uint32_t, bool) {

@@ -16,6 +16,8 @@ namespace {
 
 // Up to here header and payload are joined and written by one call.
 constexpr std::size_t kJoinedSizeMax = 64 * 1024;
+// Enough for the disk to have something to do while a chunk is looked at.
+constexpr std::uint64_t kReadAheadChunks = 4;
 constexpr std::size_t kPayloadSizeMax = limits::kDocumentSizeMax + limits::kDocumentSizeSlack;
 static_assert((kPayloadSizeMax + kRecordHeaderSize) / kChunkSize + 2 <= RecordSpace::kRetirePages);
 
@@ -206,8 +208,24 @@ void RecordSpace::free_chunk_locked(std::uint64_t chunk) {
   kernel.retire_page_locked(bitmap);
 }
 
+// The bits of a chunk fill one page of memory.
+void RecordSpace::forget_behind_locked(std::uint64_t chunk) {
+  static_assert(kUnitsPerChunk / 8 % 4096 == 0);
+  const std::size_t from = chunk * (kUnitsPerChunk / 8);
+  char* const bits = reinterpret_cast<char*>(impl_->known_);
+  if (from < impl_->known_bytes_)
+    ::madvise(bits + from, impl_->known_bytes_ - from, MADV_DONTNEED);
+}
+
+void RecordSpace::leave_tail_locked() {
+  Impl& impl = *impl_;
+  const std::uint64_t ceiling = impl.table().ceiling();
+  for (RecordPool* const pool : impl.pools) impl.leave_from(*pool, ceiling);
+}
+
 void RecordSpace::release_pending_locked(std::uint64_t chunk, Generation limit) {
   Pager::Impl& kernel = impl_->kernel;
+  if (chunk >= kernel.table.size()) return;  // free since, and no longer in the file
   kernel.table.release_units(chunk, limit);
   if (kernel.table.record_chunk_empty(chunk) && !kernel.table.frozen(chunk))
     free_chunk_locked(chunk);
@@ -265,6 +283,19 @@ Result<Bytes> RecordSpace::read_known(RecordLocation location, RecordId id,
   Result<Bytes> payload = read(location, id, collection);
   if (payload) impl_->set_known(location);
   return payload;
+}
+
+void RecordSpace::read_ahead(RecordLocation location, bool continued) const {
+  const Pager::Impl& kernel = impl_->kernel;
+  const std::uint64_t end = kernel.file_bytes.load(std::memory_order_acquire);
+  const std::uint64_t budget = kernel.options.memory_budget_bytes;
+  if (impl_->known(location) && (budget == 0 || end <= budget)) return;
+  const std::uint64_t chunk = chunk_of_location(location);
+  const std::uint64_t first = continued ? chunk + kReadAheadChunks - 1 : chunk;
+  const std::uint64_t last = std::min(chunk + kReadAheadChunks, end / kChunkSize);
+  if (first >= last) return;
+  ::madvise(const_cast<char*>(impl_->pager.read_base_) + first * kChunkSize,
+            (last - first) * kChunkSize, MADV_WILLNEED);
 }
 
 void RecordSpace::prefetch(RecordLocation location) const {

@@ -67,6 +67,10 @@ class RecordReservation {
   std::uint64_t units_ = 0;
 };
 
+// Where a record may go. A moved one fills holes and free chunks, whatever there is of them, where
+// the file is being vacated before that place; the file does not grow for it.
+enum class RecordPlacement { kNew, kMoved };
+
 class RecordSpace {
  public:
   // `data_bytes`: the collection's size at open, to choose shared or own chunks.
@@ -76,7 +80,8 @@ class RecordSpace {
   // Finds space for a payload of `size_bytes` and makes the bitmap pages that it needs writable, so
   // that publish cannot fail. OutOfDiskSpace otherwise.
   Result<RecordReservation> reserve(RecordAllocator& allocator, PageStash& stash,
-                                    std::size_t size_bytes);
+                                    std::size_t size_bytes,
+                                    RecordPlacement placement = RecordPlacement::kNew);
   // Writes header and payload (a failed write turns the pager read-only) and marks the range used.
   // `payload` has the size that was reserved.
   Status publish(RecordReservation reservation, RecordId id, CollectionId collection, Bytes payload,
@@ -99,9 +104,22 @@ class RecordSpace {
   Result<Bytes> read_known(RecordLocation location, RecordId id, CollectionId collection) const;
   // Asks the processor for the record's first cache lines.
   void prefetch(RecordLocation location) const;
+  // For scans, once a chunk: asks the system to read what follows in the file, unless it is likely
+  // to be in memory. `continued`: the same was asked for the chunk before.
+  void read_ahead(RecordLocation location, bool continued) const;
 
-  // Chunks mostly dead, best first: the store moves what lives in them. `visit` is called for each
-  // live record's location; the caller finds out whether the record map still points there.
+  // --- moving records, see core/store/space_keeper.h ---------------------------------------------
+  // What the chunks of a collection (0: those that small collections share) are used for, in bytes.
+  struct Use {
+    CollectionId collection = 0;
+    std::uint64_t chunk_bytes = 0;
+    std::uint64_t free_bytes = 0;     // may be used again, what an allocator has in hand included
+    std::uint64_t retired_bytes = 0;  // not yet; filled in by use_of() alone, which walks
+  };
+  std::vector<Use> uses() const;
+  Use use_of(CollectionId collection) const;
+
+  // Chunks mostly dead, the deadest first: the store moves what lives in them.
   struct Sparse {
     std::uint64_t chunk = 0;
     CollectionId collection = 0;
@@ -109,10 +127,16 @@ class RecordSpace {
   };
   std::vector<Sparse> sparse_chunks(CollectionId collection, double live_fraction_max,
                                     std::size_t count_max) const;
+  // The last chunk of records that is not before `chunk`; 0: there is none.
+  std::uint64_t last_record_chunk(std::uint64_t chunk) const;
+  // Calls `visit` for each record that lies in `chunk`, as a whole or in part, while it lives. The
+  // caller holds a pin (Pager::pin) from before, and finds out whether the record map still points
+  // there.
   Status visit_chunk(std::uint64_t chunk,
                      const std::function<void(RecordLocation, CollectionId, Bytes)>& visit) const;
-  // Stops allocation from `chunk`, so that it empties.
-  void quarantine(RecordAllocator& allocator, std::uint64_t chunk);
+  // Nothing is put into the chunk any more, so that it empties; or again.
+  void quarantine(std::uint64_t chunk);
+  void end_quarantine(std::uint64_t chunk);
 
  private:
   friend class Pager;
@@ -124,6 +148,10 @@ class RecordSpace {
   void release_pending_locked(std::uint64_t chunk, Generation limit);
   // The chunk holds nothing any more; its bitmap page is retired.
   void free_chunk_locked(std::uint64_t chunk);
+  // The file ends before this chunk now.
+  void forget_behind_locked(std::uint64_t chunk);
+  // Nobody has ranges in hand from the ceiling on; bitmaps lie before it.
+  void leave_tail_locked();
   struct Impl;
   std::unique_ptr<Impl> impl_;
 

@@ -60,6 +60,10 @@ class Tree {
   // Retires all pages; the tree is empty. No recursion deeper than the tree's height. The tree is
   // empty after a failure (a damaged page) too; the pages under that one are lost to the file.
   Status clear();
+  // Moves pages with numbers from `from` on to the front of the file, about `pages_max` of them.
+  // True: there may be more. Takes what it needs from the stash itself. After a failure (a damaged
+  // page, OutOfDiskSpace) the tree is sound, and moved in part.
+  Result<bool> vacate(PageId from, std::size_t pages_max, PageStash& stash);
 
   // --- reads ------------------------------------------------------------------------------------
   Result<bool> get(Bytes key, Buffer* value) const;

@@ -189,6 +189,11 @@ void CatalogTable::describe(DocumentBuilder& out) const {
   tree.append("pages", static_cast<std::int64_t>(root_.pages));
 }
 
+void CatalogTable::vacate(PageId from) {
+  PageStash stash(pager_);
+  static_cast<void>(tree_.vacate(from, 64, stash));
+}
+
 Status CatalogTable::check(const std::function<void(PageId)>& page,
                            std::vector<std::string>* errors) const {
   return tree_.check(page, errors);

@@ -50,6 +50,8 @@ class CatalogTable {
   Status save(const Collection& collection, Bytes description, PageStash& stash);
   // Everything about a collection whose space has been reclaimed.
   Status erase(CollectionId id, PageStash& stash);
+  // Moves pages out of the end of the file, some at a time; one that cannot be moved stays.
+  void vacate(PageId from);
   Status save_session(const std::string& lsid, Bytes encoded, PageStash& stash);
   Status erase_session(const std::string& lsid, PageStash& stash);
 

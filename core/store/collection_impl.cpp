@@ -246,6 +246,26 @@ Status CollectionMutator::remove(RecordId id, DocumentView before) {
   return {};
 }
 
+Result<bool> CollectionMutator::move(RecordId id, RecordLocation from) {
+  CollectionState& state = collection_.state;
+  PagedArray records(pager_, collection_.id);
+  MULTIFORA_ASSIGN_R(const RecordLocation at, records.get(state.records, id));
+  if (at != from) return false;
+  RecordSpace& space = pager_.records();
+  MULTIFORA_ASSIGN_R(const Bytes payload, space.read(from, id, collection_.id));
+  MULTIFORA_TRY_R(stash_.ensure(PagedArray::kSetPages + RecordSpace::kPublishPages +
+                                2 * RecordSpace::kRetirePages));
+  const std::size_t size = payload.size();
+  MULTIFORA_ASSIGN_R(RecordReservation place, space.reserve(*collection_.allocator, stash_, size,
+                                                            RecordPlacement::kMoved));
+  const RecordLocation to = place.location();
+  MULTIFORA_TRY_R(space.publish(std::move(place), id, collection_.id, payload, stash_));
+  if (Status status = records.set(state.records, id, to, stash_); !status.ok())
+    return fail(half_done(std::move(status)));
+  space.retire(from, size, stash_);
+  return true;
+}
+
 namespace {
 
 void note(Status* first, Status status) {

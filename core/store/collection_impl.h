@@ -87,6 +87,10 @@ class CollectionMutator {
   // The same for a collection that nobody will read again: what is damaged is left behind as lost
   // space, and `damage` says so. Fails with OutOfDiskSpace alone, having changed nothing.
   Status truncate_damaged(Status* damage);
+  // Puts the bytes of record `id` somewhere else, if they are at `from` now. False: they are not.
+  // Fails, nothing changed, with DataCorruptionDetected where they are damaged and OutOfDiskSpace
+  // where there is no hole for them.
+  Result<bool> move(RecordId id, RecordLocation from);
 
   // Not OK once a change failed half-way (a damaged page): the store must stop.
   const Status& broken() const { return broken_; }

@@ -25,6 +25,10 @@ class LiveRecordCursor final : public RecordCursor {
     }
     if (!found || !*found) return found;
     prefetch();
+    if (const std::uint64_t chunk = cursor_.value() / kUnitsPerChunk; chunk != chunk_) {
+      pager_.records().read_ahead(cursor_.value(), chunk == chunk_ + 1);
+      chunk_ = chunk;
+    }
     MULTIFORA_ASSIGN_R(const Bytes payload,
                        pager_.records().read_known(cursor_.value(), cursor_.index(),
                                                    collection_.id));
@@ -61,6 +65,7 @@ class LiveRecordCursor final : public RecordCursor {
   bool seek_pending_ = true;
   RecordId seek_to_;
   std::size_t ahead_left_ = 0;
+  std::uint64_t chunk_ = 0;  // of the record before
   Bytes document_;
 };
 

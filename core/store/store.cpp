@@ -57,6 +57,12 @@ void StashPool::give_back(std::unique_ptr<PageStash> stash) {
   idle_.push_back(std::move(stash));
 }
 
+void StashPool::drop_idle() {
+  std::vector<std::unique_ptr<PageStash>> dropped;
+  const std::lock_guard hold(mutex_);
+  dropped.swap(idle_);
+}
+
 Store::Store() = default;
 
 Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost& host,
@@ -82,6 +88,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
 
 void Store::Impl::start_work(Store& store) {
   worker = std::thread([this] { work(); });
+  keeper.start();
   if (const Status dropped = drop_temporary(store); !dropped.ok())
     host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
                      {{"error", std::string_view(dropped.message())}});
@@ -140,6 +147,7 @@ Status Store::close() {
   Impl& impl = *impl_;
   if (impl.closed) return {};
   impl.closed = true;
+  impl.keeper.stop();
   if (impl.worker.joinable()) {
     {
       const std::lock_guard hold(impl.worker_mutex);
@@ -150,9 +158,8 @@ Status Store::close() {
   }
   Status status;
   if (impl.wal && !impl.failed && !impl.options.read_only) {
-    // Twice: both meta pages then describe the final state and neither needs the log.
+    // Both meta pages describe the final state afterwards and neither needs the log.
     status = impl.checkpoint();
-    if (status.ok()) status = impl.checkpoint();
     if (status.ok()) status = impl.wal->close_clean();
   }
   impl.wal.reset();
@@ -297,6 +304,16 @@ Status Store::wait_durable(LogPosition position) { return impl_->wal->wait_durab
 LogPosition Store::last_position() const { return impl_->wal->last_appended(); }
 LogPosition Store::durable_position() const { return impl_->wal->last_durable(); }
 Status Store::checkpoint() { return impl_->checkpoint(); }
+Result<std::uint64_t> Store::compact(std::uint64_t bytes_min, bool dry_run, Interrupt& interrupt) {
+  MULTIFORA_TRY_R(impl_->writable());
+  const std::uint64_t estimate = impl_->keeper.reclaimable_bytes();
+  if (dry_run) return estimate;
+  if (estimate < bytes_min) return std::uint64_t{0};
+  const std::uint64_t before = impl_->pager->space_use().file_bytes;
+  MULTIFORA_TRY_R(impl_->keeper.compact(interrupt));
+  const std::uint64_t after = impl_->pager->space_use().file_bytes;
+  return before > after ? before - after : 0;
+}
 Status Store::health() const { return impl_->writable(); }
 bool Store::read_only() const { return impl_->options.read_only; }
 
@@ -379,8 +396,12 @@ Result<Store::CollectionStats> Store::collection_stats(std::string_view ns) cons
   collection->lock.lock_shared();
   stats.count = collection->state.record_count;
   stats.data_bytes = collection->state.data_bytes;
-  // Headers and rounding, on average half a unit a record.
+  // Headers and rounding, on average half a unit a record: what small collections take of chunks that
+  // they share.
   stats.storage_bytes = stats.data_bytes + stats.count * (kRecordHeaderSize + kRecordUnit / 2);
+  const RecordSpace::Use use = impl_->pager->records().use_of(collection->id);
+  stats.storage_bytes = std::max(stats.storage_bytes, use.chunk_bytes);
+  stats.free_bytes = use.free_bytes + use.retired_bytes;
   for (const auto& open : collection->indexes) {
     if (open->building) continue;
     const IndexStats index = open->index->stats(open->index->state());

@@ -39,6 +39,7 @@ struct StoreOptions {
   std::uint64_t checkpoint_log_bytes = 256u << 20;  // checkpoint when the log has grown by this
   std::int64_t checkpoint_interval_ms = 60'000;  // and when dirty for this long
   std::uint64_t memory_budget_bytes = 0;         // resident data pages; 0: a quarter of RAM
+  std::int64_t space_patience_ms = 20'000;       // free for so long: given back to the file system
   std::uint32_t cohort_wait_us = 150;
   // Refuses writes (IllegalOperation), makes no checkpoints, and never creates a database. What recovery
   // finds in the log is applied as ever: give it files that keep changes to themselves
@@ -155,6 +156,10 @@ class Store {
   LogPosition last_position() const;     // cluster time
   LogPosition durable_position() const;
   Status checkpoint();                   // now; returns when it is durable
+  // Makes the data file as short as it can be, beside readers and writers; returns the bytes given
+  // back to the file system. Does nothing where about less than `bytes_min` can be (0 is returned),
+  // or with `dry_run`, which returns that estimate. The background does the same, slowly.
+  Result<std::uint64_t> compact(std::uint64_t bytes_min, bool dry_run, Interrupt& interrupt);
   // Not OK: read-only after a failed write or sync, with what to do; or opened read-only.
   Status health() const;
   bool read_only() const;  // opened so

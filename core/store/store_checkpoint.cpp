@@ -11,8 +11,10 @@ namespace {
 // How often the thread looks at the triggers without being woken.
 constexpr std::int64_t kTickMs = 500;
 constexpr std::size_t kReclaimSlice = 2'000;
-// Retired space is usable again two checkpoints later, so much of it calls for one.
-constexpr std::uint64_t kRetiredBytesMin = 64u << 20;
+// Retired space comes back with a checkpoint, so much of it calls for one.
+constexpr std::uint64_t kRetiredBytesMin = 8u << 20;
+constexpr std::uint64_t kRetiredBytesMax = 256u << 20;
+constexpr std::uint64_t kRetiredShare = 24;  // of the file
 
 }  // namespace
 
@@ -34,6 +36,8 @@ Status Store::Impl::save_dirty(PageStash& stash) {
   for (; erased < gone.size() && status.ok(); erased += status.ok())
     status = table->erase(gone[erased], stash);
   if (status.ok()) status = save_sessions(stash);
+  if (const PageId from = pager->vacating_from(); status.ok() && from != Pager::kNotVacating)
+    table->vacate(from);
   if (status.ok()) {
     table->set_next_collection_id(next_collection_id);
     return {};
@@ -115,6 +119,11 @@ Status Store::Impl::checkpoint() {
     log_bytes_at_checkpoint = log_bytes_before;
     return checkpoint_failed(durable.ok() ? std::move(finished) : std::move(durable));
   }
+  // With both meta pages at this checkpoint, what it has left behind is free, and its log too.
+  if (Status settled = pager->settle(); !settled.ok()) {
+    fail_store(settled);
+    return settled;
+  }
   ++checkpoints;
   quiet_checkpoints = changed ? 0 : quiet_checkpoints + 1;
   Status recycled = wal->recycle(pager->oldest_needed_position());
@@ -122,17 +131,15 @@ Status Store::Impl::checkpoint() {
     fail_store(recycled);
     return recycled;
   }
-  pager->trim_memory();
   return {};
 }
 
 void Store::Impl::note_progress() {
   const std::uint64_t since = wal->appended_bytes() - log_bytes_at_checkpoint.load();
   const bool much_log = since >= options.checkpoint_log_bytes;
-  // Adding up the space in use takes a while for a large file: only where it can matter.
   const std::uint64_t retired = pager->retired_since_checkpoint_bytes();
   const bool much_retired =
-      retired >= kRetiredBytesMin && retired >= pager->space_use().file_bytes / 16;
+      retired >= std::clamp(pager->file_bytes() / kRetiredShare, kRetiredBytesMin, kRetiredBytesMax);
   if (much_log || much_retired) want_checkpoint();
 }
 

@@ -19,6 +19,7 @@
 #include "core/store/collection_impl.h"
 #include "core/store/log_record.h"
 #include "core/store/retry_table.h"
+#include "core/store/space_keeper.h"
 #include "core/store/store.h"
 
 namespace multifora {
@@ -34,6 +35,8 @@ class StashPool {
   explicit StashPool(Pager& pager) : pager_(pager) {}
   std::unique_ptr<PageStash> borrow();
   void give_back(std::unique_ptr<PageStash> stash);
+  // Nobody holds promised pages for later.
+  void drop_idle();
 
  private:
   Pager& pager_;
@@ -82,6 +85,7 @@ struct Store::Impl {
   std::unique_ptr<CatalogTable> table;
   std::unique_ptr<StashPool> stashes;
   std::unique_ptr<Wal> wal;
+  SpaceKeeper keeper{*this};
   RetryTable retry;
   CommitGate gate;
 

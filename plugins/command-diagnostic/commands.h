@@ -5,6 +5,8 @@
 
 namespace multifora::diagnostic_commands {
 
+// compact.cpp
+extern const CommandRow kCompact;
 // server_info.cpp
 extern const CommandRow kPing;
 extern const CommandRow kBuildInfo;

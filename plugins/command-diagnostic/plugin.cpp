@@ -12,7 +12,7 @@ Status register_plugin(PluginHost& host) {
        {&kPing, &kBuildInfo, &kHostInfo, &kWhatsMyUri, &kListCommands, &kGetCmdLineOpts,
         &kConnectionStatus, &kUsersInfo, &kRolesInfo, &kGetParameter, &kSetParameter,
         &kGetDefaultRwConcern, &kGetLog, &kLogRotate, &kCurrentOp, &kKillOp, &kFsync, &kFsyncUnlock,
-        &kShutdown, &kTop, &kServerStatus, &kDbStats, &kCollStats, &kDataSize, &kValidate,
+        &kShutdown, &kTop, &kServerStatus, &kDbStats, &kCollStats, &kDataSize, &kValidate, &kCompact,
         &kCreateBackup})
     MULTIFORA_TRY(host.add_command(row));
   return {};

@@ -24,7 +24,7 @@ Status run_db_stats(CommandContext& context, const CommandRequest& request,
   MULTIFORA_TRY(check_database_name(request.db()));
   MULTIFORA_ASSIGN(const std::int64_t scale, scale_of(request));
   std::int64_t collections = 0, views = 0, objects = 0, indexes = 0;
-  std::uint64_t data = 0, storage = 0, index_size = 0;
+  std::uint64_t data = 0, storage = 0, index_size = 0, free = 0;
   for (const auto& info : context.store().collections(request.db())) {
     if (info->is_view) {
       ++views;
@@ -37,6 +37,7 @@ Status run_db_stats(CommandContext& context, const CommandRequest& request,
     indexes += static_cast<std::int64_t>(stats->indexes.size());
     data += stats->data_bytes;
     storage += stats->storage_bytes;
+    free += stats->free_bytes;
     for (const auto& index : stats->indexes) index_size += index.size_bytes;
   }
   const StoreStats whole = context.store().stats();
@@ -53,7 +54,8 @@ Status run_db_stats(CommandContext& context, const CommandRequest& request,
   reply.append("scaleFactor", static_cast<double>(scale));
   reply.append("fsUsedSize", static_cast<double>(scaled(whole.data_allocated_bytes, scale)));
   if (request.flag("freeStorage", false))
-    reply.append("freeStorageSize", static_cast<double>(scaled(whole.data_free_bytes, scale)));
+    // Of these collections' chunks. Free chunks of the file belong to no database.
+    reply.append("freeStorageSize", static_cast<double>(scaled(free, scale)));
   return {};
 }
 

@@ -151,6 +151,10 @@ Status BtreeIndex::clear() {
   return tree_.clear();
 }
 
+Result<bool> BtreeIndex::vacate(PageId from, std::size_t pages_max, PageStash& stash) {
+  return tree_.vacate(from, pages_max, stash);
+}
+
 std::unique_ptr<IndexCursor> BtreeIndex::cursor(const IndexState& state) const {
   return std::make_unique<BtreeCursor>(pager_, BtreeState::from(state).root);
 }

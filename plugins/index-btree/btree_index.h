@@ -37,6 +37,7 @@ class BtreeIndex final : public Index {
   Status insert(const IndexKeySet& keys, RecordId id, PageStash& stash) override;
   Status remove(const IndexKeySet& keys, RecordId id, PageStash& stash) override;
   Status clear() override;
+  Result<bool> vacate(PageId from, std::size_t pages_max, PageStash& stash) override;
   std::unique_ptr<IndexCursor> cursor(const IndexState& state) const override;
   void append_bound(KeyStringBuilder& key, std::size_t field, const ValueView& value) const override;
   Result<std::uint64_t> count_range(const IndexState& state, Bytes from, Bytes to) const override;

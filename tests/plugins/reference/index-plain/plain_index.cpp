@@ -95,6 +95,9 @@ class PlainIndex final : public Index {
     return {};
   }
   Status clear() override { return tree_.clear(); }
+  Result<bool> vacate(PageId from, std::size_t pages_max, PageStash& stash) override {
+    return tree_.vacate(from, pages_max, stash);
+  }
   std::unique_ptr<IndexCursor> cursor(const IndexState& state) const override {
     return std::make_unique<PlainCursor>(pager_, load_le<TreeRoot>(state.bytes.data()));
   }
