@@ -1,5 +1,6 @@
-// A file system over the operating system's that keeps every change to itself, in memory: for tools
-// that open a database, replay its log and look at it, and must leave the files as they are. Files
+// A file system over the operating system's that keeps every change to itself, in memory: for a
+// database served read-only, and for tools that open one, replay its log and look at it. The files
+// stay as they are. Files
 // are opened for reading only, so that a read-only disk or a copy without write permission will do.
 //
 // Changed pages take memory; others are the system's page cache. A lock is shared: it is refused

@@ -43,7 +43,7 @@ struct StoreOptions {
   std::uint32_t cohort_wait_us = 150;
   // Refuses writes (IllegalOperation), makes no checkpoints, and never creates a database. What recovery
   // finds in the log is applied as ever: give it files that keep changes to themselves
-  // (core/base/file_private.h), and nothing on the disk changes.
+  // (core/base/file_overlay.h), and nothing on the disk changes.
   bool read_only = false;
 };
 

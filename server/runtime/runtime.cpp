@@ -1,7 +1,7 @@
 #include "server/runtime/runtime.h"
 
 #include "core/base/file.h"
-#include "core/base/file_private.h"
+#include "core/base/file_overlay.h"
 #include "core/plugin/plugin.h"
 #include "server/runtime/linked_plugins.h"
 #include "server/runtime/scheduler.h"
@@ -60,7 +60,7 @@ Status Runtime::load_plugins(const RuntimeOptions& options) {
 }
 
 Status Runtime::open_store(const RuntimeOptions& options) {
-  if (options.store.read_only) private_files_ = make_private_file_system();
+  if (options.store.read_only) private_files_ = std::make_unique<OverlayFileSystem>();
   FileSystem& files = private_files_ ? *private_files_ : posix_file_system();
   MULTIFORA_ASSIGN(store_, Store::open(options.store, *host_, files, &report_));
   durability_ = std::make_unique<StoreDurability>(*store_);
