@@ -51,6 +51,7 @@ Status LiveWriter::prepare(std::size_t log_bytes) {
 Status LiveWriter::finish(Status status) {
   view_.refresh();
   if (!mutator_.broken().ok()) store_.fail_store(mutator_.broken());
+  if (!status.ok() && !store_.pager->health().ok()) store_.fail_store(status);
   if (status.ok()) store_.mark_dirty(collection_, false);
   if (status.code() == ErrorCode::kOutOfDiskSpace) store_.want_space();
   return status;
