@@ -5,6 +5,8 @@
 namespace multifora {
 namespace {
 
+// What a thread keeps for the next key.
+constexpr std::size_t kKeptKeySizeMax = 64 * 1024;
 constexpr ValueView kNull(BsonType::kNull, "", 0);
 constexpr ValueView kUndefined(BsonType::kUndefined, "", 0);
 
@@ -155,7 +157,8 @@ class KeyExtractor::Walk {
 // there is one. By far the most frequent case, so it allocates nothing but a long key.
 bool KeyExtractor::extract_plain(DocumentView document, bool sparse, const Collator* collator,
                                  IndexKeySet& out) const {
-  KeyStringBuilder key;
+  thread_local KeyStringBuilder key;  // keeps its memory from one document to the next
+  key.clear();
   bool any = false;
   for (std::size_t i = 0; i < paths_.size(); ++i) {
     const FieldPath& path = paths_[i];
@@ -176,6 +179,7 @@ bool KeyExtractor::extract_plain(DocumentView document, bool sparse, const Colla
   out.keys.resize(1);
   out.keys[0].key = key.key();
   out.keys[0].type_bits = key.type_bits();
+  if (key.key().size() > kKeptKeySizeMax) key = KeyStringBuilder();
   return true;
 }
 
