@@ -100,7 +100,8 @@ class WireSide(Side):
         if row.command is not None:
             text = row.command.replace("@half", str(self.data.documents // 2))
             out = process.run_json([self.bin / "bench_query", "--port", self.port, "--command", text,
-                                    "--documents", self.data.documents, "--seconds", seconds])
+                                    "--documents", self.data.documents, "--seconds", seconds],
+                                   prefix=self.options.prefix)
             out["answer"] = [a - b for a, b in zip(out["answer"], row.answer_offset)]
             return out
         if row.load is None:
@@ -109,7 +110,7 @@ class WireSide(Side):
         own = "w" if row.inserts else "c"
         out = process.run_json([self.bin / "bench_load", "--port", self.port, "--collection", own, "--seconds", seconds,
                                 "--first-id", self.next_id, "--ids", self.data.documents, *self.data.arguments,
-                                *arguments])
+                                *arguments], prefix=self.options.prefix)
         self.next_id = max(self.next_id, out.get("next_id", 0))
         return out
 
@@ -171,7 +172,7 @@ class Null(WireSide):
         else:  # as many bytes as the server's reply had
             text = '{"reply":%d}' % row.reply_bytes
         out = process.run_json([self.bin / "bench_query", "--port", self.port, "--command", text, "--documents",
-                                self.data.documents, "--seconds", seconds])
+                                self.data.documents, "--seconds", seconds], prefix=self.options.prefix)
         out.pop("answer")  # it knows no answers
         return out
 
@@ -288,7 +289,7 @@ class Postgres(ApiPeer):
         settings = {"port": port, "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": 100,
                     "shared_buffers": f"{16 if self.options.tiny else memory // 4}MB", "max_wal_size": "8GB",
                     "synchronous_commit": "on", "fsync": "on"}
-        self.running = subprocess.Popen([*self.as_user, *self.options.prefix, str(self.tools / "postgres"), "-D", str(cluster),
+        self.running = subprocess.Popen([*self.options.prefix, *self.as_user, str(self.tools / "postgres"), "-D", str(cluster),
                                         *(a for k, v in settings.items() for a in ("-c", f"{k}={v}"))],
                                        stdout=subprocess.DEVNULL, stderr=open(self.directory.parent / "postgres.log", "w",
                                                                               encoding="utf-8"), cwd="/")
@@ -296,7 +297,8 @@ class Postgres(ApiPeer):
         deadline = time.monotonic() + 60
         while subprocess.run([self.tools / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)], check=False).returncode:
             if time.monotonic() > deadline or self.running.poll() is not None:
-                raise process.ProcessError("postgres did not start")
+                log = (self.directory.parent / "postgres.log").read_text(encoding="utf-8")
+                raise process.ProcessError(f"postgres did not start: {log.strip()[-300:]}")
             time.sleep(0.05)
 
     def _must(self, argv):
