@@ -29,7 +29,8 @@ class Comparison:
                 after = self._probe(row)
                 if rotation == 0 and not self.options.tiny:
                     continue
-                if probes.moved(before, after) > PROBE_MOVED and not self.options.tiny:
+                moved = probes.moved(before, after) > PROBE_MOVED and not self.options.tiny
+                if moved or any(line[row.value] <= 0 for line in found.values()):  # 0: nothing finished in time
                     dropped += 1
                     continue
                 for name, line in found.items():

@@ -1,18 +1,19 @@
 """The rows: what is asked of each side, what is compared, and the goals."""
 import json
+import re
 
 
 class Row:
     """command: for the wire, extended JSON (bench_query). load: arguments of bench_load instead. peer: row and
     arguments of bench_peer_*. value: the figure that is compared. floor: what the null server is asked in its
-    place ("document", or "bytes": a reply as long). answer_offset: what the wire's answer has beyond a peer's.
+    place ("document"; "bytes": a reply as long; "same"). answer_offset: what the wire's answer has beyond a peer's.
     goals: (side, "<=" or ">=", ratio of MultiforaDB to that side)."""
 
     def __init__(self, name, title, value="p50_us", command=None, load=None, peer=None, floor=None, goals=(),
                  answer_offset=(0, 0), without=(), inserts=False, sets=None, needs_index=False):
         self.name, self.title, self.value = name, title, value
-        # "@half": half of the documents, filled in by the side.
-        self.command = json.dumps(command).replace('"@half"', "@half") if command is not None else None
+        # "@half": half of the documents, "@half65" 65 more; filled in by the side.
+        self.command = re.sub(r'"(@half(65)?)"', r"\1", json.dumps(command)) if command is not None else None
         self.load, self.peer, self.floor, self.goals = load, peer, floor, goals
         self.answer_offset, self.without, self.inserts, self.sets = answer_offset, without, inserts, sets
         self.needs_index = needs_index
@@ -88,24 +89,23 @@ def indexed_rows():
     ]
 
 
-def write_rows():
-    rows = [Row("update", "updateOne by _id, $inc, durable", load=["--op", "update", "--clients", 1],
-                peer=["update", "--clients", "1"], goals=[("null", "<=", 1.25)]),
-            Row("update_many", "updateMany of 65 documents, durable", load=["--op", "update_many", "--clients", 1],
-                peer=["update_many", "--clients", "1"], goals=[("null", "<=", 2)]),
-            Row("replace", "deleteOne + insertOne, durable", load=["--op", "replace", "--clients", 1],
-                peer=["replace", "--clients", "1"])]
-    rows += [Row(f"mixed{share}", f"{share}% findOne, {100 - share}% updateOne, zipfian, 16 clients", "docs_per_s",
-                 load=["--op", f"mixed{share}", "--clients", 16], peer=[f"mixed{share}", "--clients", "16"],
-                 goals=[("postgres", ">=", 2)]) for share in (95, 50)]
-    for clients in (1, 4, 8, 16, 32, 64):
+def write_rows(tiny=False):
+    """tiny: some of them, and small batches; those left out run the same code."""
+    durable = {"writeConcern": {"w": 1, "j": True}}
+    rows = [Row("update", "updateOne by _id, $inc, durable", floor="same", peer=["update", "--clients", "1"],
+                command={"update": "c", "updates": [{"q": {"_id": "@id"}, "u": {"$inc": {"k": 1}}}], **durable},
+                goals=[("null", "<=", 1.25)]),
+            Row("update_many", "updateMany of 65 documents, durable", floor="same", peer=["update_many", "--clients", "1"],
+                command={"update": "c", "updates": [{"q": {"_id": {"$gte": "@half", "$lt": "@half65"}}, "multi": True,
+                                                     "u": {"$inc": {"k": 1}}}], **durable}, goals=[("null", "<=", 2)])]
+    for clients in (1, 8, 64) if tiny else (1, 4, 8, 16, 32, 64):
         goals = [("null", "<=", 1.15)] if clients == 1 else []
         if clients in (4, 8, 16, 32):
             goals = [("null", ">=", 0.8), ("rocksdb", ">=", 2.5)]
         rows.append(Row(f"insert{clients}", f"insertOne durable, {clients} client{'s' if clients > 1 else ''}",
                         "p50_us" if clients == 1 else "docs_per_s", load=["--op", "insert", "--clients", clients],
                         peer=["insert", "--clients", str(clients)], goals=goals, inserts=True))
-    for label, size in (("1 MiB", 1 << 20), ("48 MB", 47 << 20)):
+    for label, size in (("1 MiB", 1 << 20), ("48 MB", (4 if tiny else 47) << 20)):
         rows.append(Row(f"bulk{size >> 20}", f"bulk insert, batches of {label}", "mb_per_s",
                         load=["--op", "bulk", "--clients", 1, "--batch-bytes", size],
                         peer=["bulk", "--clients", "1", "--batch-bytes", str(size)], inserts=True,

@@ -96,21 +96,24 @@ class WireSide(Side):
         self.command("bench", {"createIndexes": "c", "indexes": [{"key": {"k": 1}, "name": "k_1"}]})
         return (time.perf_counter_ns() - start) / 1000
 
+    def command_of(self, row):
+        half = self.data.documents // 2
+        return row.command.replace("@half65", str(half + 65)).replace("@half", str(half))
+
     def measure(self, row, seconds):
         if row.command is not None:
-            text = row.command.replace("@half", str(self.data.documents // 2))
+            text = self.command_of(row)
             out = process.run_json([self.bin / "bench_query", "--port", self.port, "--command", text,
                                     "--documents", self.data.documents, "--seconds", seconds],
                                    prefix=self.options.prefix)
             out["answer"] = [a - b for a, b in zip(out["answer"], row.answer_offset)]
             return out
-        if row.load is None:
+        if row.load is None or self.data.mixed:
             return None
         arguments = [str(a) for a in row.load]
         own = "w" if row.inserts else "c"
         out = process.run_json([self.bin / "bench_load", "--port", self.port, "--collection", own, "--seconds", seconds,
-                                "--first-id", self.next_id, "--ids", self.data.documents, *self.data.arguments,
-                                *arguments], prefix=self.options.prefix)
+                                "--first-id", self.next_id, "--size", self.data.size, *arguments], prefix=self.options.prefix)
         self.next_id = max(self.next_id, out.get("next_id", 0))
         return out
 
@@ -169,6 +172,8 @@ class Null(WireSide):
             return None
         if row.floor == "document":
             text = '{"find":"c","filter":{"_id":"@id"},"limit":1,"singleBatch":true}'
+        elif row.floor == "same":
+            text = self.command_of(row)
         else:  # as many bytes as the server's reply had
             text = '{"reply":%d}' % row.reply_bytes
         out = process.run_json([self.bin / "bench_query", "--port", self.port, "--command", text, "--documents",
