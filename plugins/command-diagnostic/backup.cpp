@@ -24,7 +24,7 @@ const CommandRow kCreateBackup{.name = "createBackup",
                                .aliases = {},
                                .help = "Copies the running database into a directory.",
                                .privilege = "createBackup",
-                               .flags = kAdminOnly | kLongRunning,
+                               .flags = kAdminOnly,
                                .options = {{"backupDir", kOptString, kRequired}},
                                .run = run};
 
