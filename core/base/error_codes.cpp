@@ -1,4 +1,4 @@
-#include "core/base/error_codes.h"
+#include "core/base/error_codes_rare.h"
 
 namespace multifora {
 
@@ -10,6 +10,10 @@ std::string error_code_name(ErrorCode code) {
     MULTIFORA_ERROR_CODES(MULTIFORA_ROW)
 #undef MULTIFORA_ROW
   }
+#define MULTIFORA_ROW(constant, number, name) \
+  if (code == rare::constant) return name;
+  MULTIFORA_RARE_ERROR_CODES(MULTIFORA_ROW)
+#undef MULTIFORA_ROW
   return "Location" + std::to_string(static_cast<std::int32_t>(code));
 }
 

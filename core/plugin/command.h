@@ -73,6 +73,8 @@ enum CommandFlags : std::uint32_t {
   kAnyOptions = 1u << 7,         // the handler checks its fields itself (e.g. hello, explain)
   kCollectionName = 1u << 8,     // the first field's value must be a non-empty string
   kAllowedInStrictApi = 1u << 9,
+  kPassesFailPoints = 1u << 10,  // fail points never strike it: it is what turns them off
+  kEndsTransaction = 1u << 11,   // commits or aborts the session's transaction
 };
 
 class CommandContext;
@@ -141,12 +143,17 @@ struct ClientInfo {
   bool speaks_hello = false;
 };
 
-// The session part of a request.
+enum class ReadLevel { kLocal, kAvailable, kMajority, kLinearizable, kSnapshot };
+
+// The session part of a request, and the read concern that a transaction or a snapshot starts with.
 struct SessionInfo {
   std::string lsid;                 // the 16 bytes of lsid.id; empty: none
   std::int64_t txn_number = -1;     // -1: none
   bool in_transaction = false;      // autocommit: false
   bool start_transaction = false;
+  bool has_read_concern = false;
+  ReadLevel read_level = ReadLevel::kLocal;
+  std::uint64_t at_cluster_time = 0;  // 0: not given
 };
 
 // Asks the dispatcher to call the handler again: when `ready` is signalled through Waker, or at the
@@ -192,6 +199,12 @@ class CommandContext {
   // where another reply follows without a further request.
   bool exhaust_allowed = false;
   bool more_to_come = false;
+  // Cluster time of the snapshot that is read outside a transaction; 0: none. Replies with cursors
+  // show it; what keeps it belongs to the cursor.
+  std::uint64_t snapshot_time = 0;
+  std::shared_ptr<void> snapshot;
+  // For fail points: instead of a reply the connection is closed.
+  bool close_connection = false;
 
  private:
   PluginHost& host_;

@@ -8,6 +8,7 @@
 
 #include "core/base/status.h"
 #include "core/bson/view.h"
+#include "core/plugin/command.h"
 
 namespace multifora {
 
@@ -37,12 +38,11 @@ Status unsatisfiable(const WriteConcern& concern);
 // The same on a standalone: an error before the command runs.
 Status refused_by_standalone(const WriteConcern& concern);
 
-enum class ReadLevel { kLocal, kAvailable, kMajority, kLinearizable, kSnapshot };
-
 struct ReadConcern {
   bool given = false;
   ReadLevel level = ReadLevel::kLocal;
   std::uint64_t after_cluster_time = 0;
+  std::uint64_t at_cluster_time = 0;
 
   // What was read must be durable before the reply goes out.
   bool waits_for_disk() const {
