@@ -164,7 +164,7 @@ Status PagedArray::set(ArrayRoot& root, std::uint64_t index, std::uint64_t value
 void PagedArray::erase(ArrayRoot& root, Path& path, PageStash& stash) {
   std::uint32_t stays = 1;
   while (stays <= root.height && !has_other(pager_.peek(path.page[stays]), path.at[stays]))
-    pager_.retire(path.page[stays++]);
+    stash.retire(path.page[stays++]);
   if (stays > root.height) {
     root = ArrayRoot{};
     return;

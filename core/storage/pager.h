@@ -69,6 +69,9 @@ struct PagerOptions {
   std::uint64_t memory_budget_bytes = 0;                 // 0: no limit on resident file pages
 };
 
+// Stands in the pages of forks (see PageStash) for the generation they were born in.
+inline constexpr Generation kForkGeneration = ~Generation{0};
+
 class Pager;
 
 // A read view at one instant. Move-only; while it lives what it sees is not reused.
@@ -98,9 +101,14 @@ class Snapshot {
 // then a structure made of them may be changed with this stash (and no other), like any other one.
 // Call link() under the commit gate, with the change that refers to them; its cost is some
 // nanoseconds a page, and it touches none of them.
+//
+// A fork stash is for a private branch of structures that a snapshot holds (a transaction's writes):
+// its pages are like an unlinked stash's, and whatever the branch copies or drops of the snapshot's
+// pages stays, as others still use them. It is never linked: the branch ends with its stash. The
+// snapshot must outlive it.
 class PageStash {
  public:
-  enum class Mode { kLinked, kUnlinked };
+  enum class Mode { kLinked, kUnlinked, kFork };
   explicit PageStash(Pager& pager, Mode mode = Mode::kLinked) : pager_(pager), mode_(mode) {}
   PageStash(const PageStash&) = delete;
   ~PageStash();
@@ -119,6 +127,7 @@ class PageStash {
  private:
   friend class Pager;
   friend class RecordSpace;
+  char* copy_to_fork(PageId* id);
   Pager& pager_;
   Mode mode_;
   std::vector<PageId> pages_;     // rising towards the front
@@ -185,8 +194,11 @@ class Pager {
   Generation born(PageId id) const {
     return load_le<Generation>(peek(id) + offsetof(PageHeader, generation));
   }
-  // Born in the current generation.
-  bool writable_in_place(PageId id) const { return born(id) == current_generation(); }
+  // Born in the current generation, or of a fork: only the fork itself ever meets those.
+  bool writable_in_place(PageId id) const {
+    const Generation generation = born(id);
+    return generation == current_generation() || generation == kForkGeneration;
+  }
   Generation current_generation() const { return generation_.load(std::memory_order_acquire); }
   // `id` is no longer part of the current state.
   void retire(PageId id);

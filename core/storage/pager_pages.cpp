@@ -80,10 +80,12 @@ char* PageStash::take(PageKind kind, std::uint32_t owner, PageId* id) {
   MULTIFORA_ASSERT(!pages_.empty());
   Pager::Impl& impl = *pager_.impl_;
   *id = pages_.back();
-  if (mode_ == Mode::kUnlinked) {
+  if (mode_ != Mode::kLinked) {
     unlinked_.push_back(*id);
     pages_.pop_back();
-    return impl.fill_header(*id, kind, owner);
+    char* const page = impl.fill_header(*id, kind, owner);
+    if (mode_ == Mode::kFork) store_le(page + offsetof(PageHeader, generation), kForkGeneration);
+    return page;
   }
   pages_.pop_back();
   std::lock_guard lock(impl.mutex);
@@ -98,12 +100,23 @@ void PageStash::give_back_all() {
 
 void PageStash::retire(PageId id) {
   if (mode_ == Mode::kLinked) return pager_.retire(id);
-  unlinked_retired_.push_back(id);
+  // A fork keeps its own pages to its end, and the snapshot's are others'.
+  if (mode_ == Mode::kUnlinked) unlinked_retired_.push_back(id);
+}
+
+// A page of the snapshot, copied for the fork.
+char* PageStash::copy_to_fork(PageId* id) {
+  const char* const old = pager_.peek(*id);
+  const PageHeader& header = *reinterpret_cast<const PageHeader*>(old);
+  char* const to = take(static_cast<PageKind>(header.kind), header.owner, id);
+  std::memcpy(to + sizeof(PageHeader), old + sizeof(PageHeader), kPageSize - sizeof(PageHeader));
+  return to;
 }
 
 // The headers keep the generation that the pages were taken in. Where that is over, they count as
 // published: what changes them copies them, which is more than needed but never wrong.
 void PageStash::link() {
+  MULTIFORA_ASSERT(mode_ == Mode::kUnlinked);
   Pager::Impl& impl = *pager_.impl_;
   std::sort(unlinked_retired_.begin(), unlinked_retired_.end());
   std::erase_if(unlinked_, [&](PageId id) {
@@ -165,6 +178,8 @@ void Pager::retire(PageId id) {
 }
 
 char* Pager::make_writable(PageId* id, PageStash& stash) {
+  if (stash.mode_ == PageStash::Mode::kFork)
+    return born(*id) == kForkGeneration ? write_base_ + *id * kPageSize : stash.copy_to_fork(id);
   if (writable_in_place(*id)) return write_base_ + *id * kPageSize;
   if (stash.mode_ == PageStash::Mode::kUnlinked) {
     const PageHeader* const old = impl_->header(*id);
