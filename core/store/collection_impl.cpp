@@ -90,6 +90,43 @@ Status duplicate_key(const Index& index, const IndexKey& key) {
   return std::move(status).with_extra(std::move(extra).finish().take());
 }
 
+Status write_conflict() {
+  return {ErrorCode::kWriteConflict,
+          "Caused by :: Write conflict during plan execution and yielding is disabled. :: Please "
+          "retry your operation or multi-document transaction."};
+}
+
+CollectionVersion Collection::current_version() const {
+  CollectionVersion version;
+  version.from = changed_in;
+  version.info = info;
+  version.state = state;
+  for (const auto& open : indexes)
+    if (!open->building)
+      version.indexes.push_back(
+          {open->number, open->kind, open->index->spec(), open->index->state()});
+  return version;
+}
+
+void Collection::preserve_slow(Generation now) {
+  if (snapshots != nullptr && snapshots->any(changed_in, now))
+    versions.push_back(current_version());
+  // What no snapshot can ask for any more goes.
+  for (std::size_t i = versions.size(); i-- > 0;) {
+    const Generation to = i + 1 < versions.size() ? versions[i + 1].from : now;
+    if (snapshots == nullptr || !snapshots->any(versions[i].from, to))
+      versions.erase(versions.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  changed_in = now;
+}
+
+std::optional<CollectionVersion> Collection::version_at(Generation generation) const {
+  if (changed_in <= generation) return current_version();
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version)
+    if (version->from <= generation) return *version;
+  return std::nullopt;
+}
+
 OpenIndex* Collection::find_index(std::string_view name) const {
   for (const auto& open : indexes)
     if (open->index->spec().name == name) return open.get();
@@ -111,21 +148,51 @@ Status CollectionMutator::half_done(Status status) {
   return broken_;
 }
 
+Result<RecordLocation> CollectionMutator::place(RecordId id, DocumentView document) {
+  RecordSpace& space = pager_.records();
+  MULTIFORA_ASSIGN_R(RecordReservation place, space.reserve(*collection_.allocator, stash_,
+                                                            document.size_bytes()));
+  const RecordLocation location = place.location();
+  MULTIFORA_TRY_R(
+      space.publish(std::move(place), id, collection_.id, document.bytes(), stash_));
+  return location;
+}
+
+void CollectionMutator::give_up(RecordLocation location, std::size_t size_bytes) {
+  pager_.records().retire(location, size_bytes, stash_);
+}
+
+Status CollectionMutator::claim_keys(const OpenIndex& open, const IndexKeySet& keys, RecordId) {
+  for (const IndexKey& key : keys.keys)
+    if (collection_.claims.key_is_taken(open.number, key.key, owner_)) return write_conflict();
+  return {};
+}
+
+Status CollectionMutator::check_record(RecordId id) const {
+  return collection_.claims.record_is_taken(id, owner_) ? write_conflict() : Status();
+}
+
+Status CollectionMutator::check_unique_keys(const Change& change, RecordId id) {
+  OpenIndex& open = *change.index;
+  if (open.building || !open.index->spec().refuses_duplicates()) return {};
+  MULTIFORA_ASSIGN(const RecordId other, open.index->find_conflict(change.added, id));
+  if (other == 0) return claim_keys(open, change.added, id);
+  for (const IndexKey& key : change.added.keys) {
+    IndexKeySet one;
+    one.keys.push_back(key);
+    MULTIFORA_ASSIGN(const RecordId holder, open.index->find_conflict(one, id));
+    if (holder != 0) return duplicate_key(*open.index, key);
+  }
+  return {};
+}
+
 Status CollectionMutator::collect_insert(DocumentView document, bool check_unique) {
   changes_.clear();
   for (const auto& open : collection_.indexes) {
     Change& change = changes_.emplace_back();
     change.index = open.get();
     MULTIFORA_TRY(open->index->extract(document, change.added));
-    if (!check_unique || open->building || !open->index->spec().refuses_duplicates()) continue;
-    MULTIFORA_ASSIGN(const RecordId other, open->index->find_conflict(change.added, 0));
-    if (other == 0) continue;
-    for (const IndexKey& key : change.added.keys) {
-      IndexKeySet one;
-      one.keys.push_back(key);
-      MULTIFORA_ASSIGN(const RecordId holder, open->index->find_conflict(one, 0));
-      if (holder != 0) return duplicate_key(*open->index, key);
-    }
+    if (check_unique) MULTIFORA_TRY(check_unique_keys(change, 0));
   }
   return {};
 }
@@ -160,15 +227,12 @@ Status CollectionMutator::apply_changes(RecordId id) {
 Result<RecordId> CollectionMutator::insert(RecordId id, DocumentView document, bool check_unique) {
   CollectionState& state = collection_.state;
   if (id == 0) id = state.next_record_id;
+  collection_.preserve(pager_.current_generation());
   MULTIFORA_TRY_R(collect_insert(document, check_unique));
   MULTIFORA_TRY_R(stash_.ensure(index_pages() + PagedArray::kSetPages +
                                 2 * RecordSpace::kRetirePages));
-  RecordSpace& space = pager_.records();
   const std::size_t size = document.size_bytes();
-  MULTIFORA_ASSIGN_R(RecordReservation place, space.reserve(*collection_.allocator, stash_, size));
-  const RecordLocation location = place.location();
-  MULTIFORA_TRY_R(
-      space.publish(std::move(place), id, collection_.id, document.bytes(), stash_));
+  MULTIFORA_ASSIGN_R(const RecordLocation location, place(id, document));
   if (Status status = PagedArray(pager_, collection_.id).set(state.records, id, location, stash_);
       !status.ok())
     return fail(half_done(std::move(status)));
@@ -181,18 +245,13 @@ Result<RecordId> CollectionMutator::insert(RecordId id, DocumentView document, b
 
 Status CollectionMutator::update(RecordId id, DocumentView before, DocumentView after,
                                  bool check_unique) {
+  collection_.preserve(pager_.current_generation());
+  MULTIFORA_TRY(check_record(id));
   MULTIFORA_TRY(collect_insert(after, false));
   for (Change& change : changes_) {
     MULTIFORA_TRY(change.index->index->extract(before, change.removed));
     drop_common(change.added, change.removed);
-    if (!check_unique || change.index->building ||
-        !change.index->index->spec().refuses_duplicates()) continue;
-    for (const IndexKey& key : change.added.keys) {
-      IndexKeySet one;
-      one.keys.push_back(key);
-      MULTIFORA_ASSIGN(const RecordId holder, change.index->index->find_conflict(one, id));
-      if (holder != 0) return duplicate_key(*change.index->index, key);
-    }
+    if (check_unique) MULTIFORA_TRY(check_unique_keys(change, id));
   }
   CollectionState& state = collection_.state;
   const PagedArray array(pager_, collection_.id);
@@ -203,24 +262,22 @@ Status CollectionMutator::update(RecordId id, DocumentView before, DocumentView 
                 ", which is not in the record map"};
   MULTIFORA_TRY(stash_.ensure(index_pages() + PagedArray::kSetPages +
                               3 * RecordSpace::kRetirePages));
-  RecordSpace& space = pager_.records();
   const std::size_t old_size = before.size_bytes();
   const std::size_t new_size = after.size_bytes();
-  MULTIFORA_ASSIGN(RecordReservation place,
-                   space.reserve(*collection_.allocator, stash_, new_size));
-  const RecordLocation location = place.location();
-  MULTIFORA_TRY(space.publish(std::move(place), id, collection_.id, after.bytes(), stash_));
+  MULTIFORA_ASSIGN(const RecordLocation location, place(id, after));
   PagedArray records(pager_, collection_.id);
   if (Status status = records.set(state.records, id, location, stash_); !status.ok())
     return half_done(std::move(status));
   if (Status status = apply_changes(id); !status.ok()) return half_done(std::move(status));
-  space.retire(old_location, old_size, stash_);
+  give_up(old_location, old_size);
   state.data_bytes += new_size;
   state.data_bytes -= old_size;
   return {};
 }
 
 Status CollectionMutator::remove(RecordId id, DocumentView before) {
+  collection_.preserve(pager_.current_generation());
+  MULTIFORA_TRY(check_record(id));
   changes_.clear();
   for (const auto& open : collection_.indexes) {
     Change& change = changes_.emplace_back();
@@ -240,7 +297,7 @@ Status CollectionMutator::remove(RecordId id, DocumentView before) {
   if (Status status = apply_changes(id); !status.ok()) return half_done(std::move(status));
   if (Status status = records.set(state.records, id, 0, stash_); !status.ok())
     return half_done(std::move(status));
-  pager_.records().retire(location, size, stash_);
+  give_up(location, size);
   state.record_count -= 1;
   state.data_bytes -= size;
   return {};
@@ -248,6 +305,7 @@ Status CollectionMutator::remove(RecordId id, DocumentView before) {
 
 Result<bool> CollectionMutator::move(RecordId id, RecordLocation from) {
   CollectionState& state = collection_.state;
+  collection_.preserve(pager_.current_generation());
   PagedArray records(pager_, collection_.id);
   MULTIFORA_ASSIGN_R(const RecordLocation at, records.get(state.records, id));
   if (at != from) return false;
@@ -315,6 +373,8 @@ void CollectionMutator::retire_all(Status* damage) {
 }
 
 Status CollectionMutator::truncate() {
+  collection_.preserve(pager_.current_generation());
+  if (!collection_.dropped && !collection_.claims.none()) return write_conflict();
   for (const auto& open : collection_.indexes) {
     if (open->building) {
       return {ErrorCode::kBackgroundOperationInProgressForNamespace,

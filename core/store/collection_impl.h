@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "core/storage/record_space.h"
 #include "core/store/collection.h"
 #include "core/store/lock.h"
+#include "core/store/versions.h"
 
 namespace multifora {
 
@@ -53,6 +55,20 @@ struct CommandUse {
   std::atomic<std::uint64_t> latency_us{0};
 };
 
+// A past state, for snapshots of generations from `from` on (and before the next version's).
+struct CollectionVersion {
+  struct IndexVersion {
+    std::uint32_t number = 0;
+    const IndexKind* kind = nullptr;
+    IndexSpec spec;
+    IndexState state;
+  };
+  Generation from = 0;
+  std::shared_ptr<const CollectionInfo> info;
+  CollectionState state;
+  std::vector<IndexVersion> indexes;  // ready ones
+};
+
 struct Collection {
   explicit Collection(CollectionId collection_id) : id(collection_id) {}
 
@@ -68,15 +84,38 @@ struct Collection {
   std::atomic<bool> dirty{false};   // on the store's list of collections to save
   CommandUse reads, writes, commands;
 
+  // --- for transactions ---
+  const OpenSnapshots* snapshots = nullptr;  // null: nobody looks at the past
+  Generation changed_in = 0;                 // generation of the newest change
+  std::vector<CollectionVersion> versions;   // oldest first
+  WriteClaims claims;
+  std::atomic<std::uint32_t> forks{0};  // transactions at work on it; changes of the catalog wait
+
   OpenIndex* find_index(std::string_view name) const;
+  CollectionVersion current_version() const;
+  // To be called before each change, with the lock held exclusively, inside the gate. `now`: the
+  // pager's current generation.
+  void preserve(Generation now) {
+    if (changed_in != now) preserve_slow(now);
+  }
+  // The state that a snapshot sees; nullopt: the collection came later. With the lock held.
+  std::optional<CollectionVersion> version_at(Generation generation) const;
+
+ private:
+  void preserve_slow(Generation now);
 };
 
 // Applies changes to one collection. Each call either changes everything (record map, record space,
 // every index) or nothing. The caller holds the lock exclusively and is inside the gate.
+//
+// A change that runs into what a running transaction has written fails with WriteConflict; `owner` is
+// the transaction whose own claims do not count.
 class CollectionMutator {
  public:
-  CollectionMutator(Pager& pager, Collection& collection, PageStash& stash)
-      : pager_(pager), collection_(collection), stash_(stash) {}
+  CollectionMutator(Pager& pager, Collection& collection, PageStash& stash,
+                    WriteClaims::Owner owner = nullptr)
+      : pager_(pager), collection_(collection), stash_(stash), owner_(owner) {}
+  virtual ~CollectionMutator() = default;
 
   // id 0: the next free one. DuplicateKey, CannotIndexParallelArrays, OutOfDiskSpace ...
   Result<RecordId> insert(RecordId id, DocumentView document, bool check_unique);
@@ -95,11 +134,25 @@ class CollectionMutator {
   // Not OK once a change failed half-way (a damaged page): the store must stop.
   const Status& broken() const { return broken_; }
 
+ protected:
+  // Where documents go: to the record space; a transaction keeps them in memory.
+  virtual Result<RecordLocation> place(RecordId id, DocumentView document);
+  virtual void give_up(RecordLocation location, std::size_t size_bytes);
+  // No other record has one of these keys of a unique index; it may still be another transaction's.
+  virtual Status claim_keys(const OpenIndex& open, const IndexKeySet& keys, RecordId id);
+
+  Pager& pager_;
+  Collection& collection_;
+  PageStash& stash_;
+  const WriteClaims::Owner owner_;
+
  private:
   struct Change {  // what one index has to do
     OpenIndex* index;
     IndexKeySet added, removed;
   };
+  Status check_record(RecordId id) const;
+  Status check_unique_keys(const Change& change, RecordId id);
   Status collect_insert(DocumentView document, bool check_unique);
   Status apply_changes(RecordId id);
   Status half_done(Status status);
@@ -107,9 +160,6 @@ class CollectionMutator {
   std::size_t pages_to_retire_all(Status* damage) const;
   void retire_all(Status* damage);
 
-  Pager& pager_;
-  Collection& collection_;
-  PageStash& stash_;
   std::vector<Change> changes_;
   Status broken_;
 };
@@ -118,6 +168,8 @@ class CollectionMutator {
 Result<std::optional<DocumentView>> read_record(Pager& pager, const Collection& collection,
                                                 const CollectionState& state, RecordId id);
 
+// WriteConflict, as MongoDB words it.
+Status write_conflict();
 // DuplicateKey as MongoDB reports it, with keyPattern and keyValue.
 Status duplicate_key(const Index& index, const IndexKey& key);
 

@@ -1,72 +1,20 @@
 #include "core/store/live_view.h"
 
+#include "core/store/record_cursor.h"
+
 namespace multifora {
 namespace {
 
-class LiveRecordCursor final : public RecordCursor {
- public:
-  LiveRecordCursor(Pager& pager, const Collection& collection, bool backward)
-      : pager_(pager),
-        collection_(collection),
-        array_(pager, collection.id),
-        backward_(backward),
-        cursor_(array_, collection.state.records, backward),
-        seek_to_(backward ? collection.state.next_record_id : 1) {}
-
-  Result<bool> next() override {
-    Result<bool> found = false;
-    if (seek_pending_) {
-      seek_pending_ = false;
-      cursor_ = PagedArray::Cursor(array_, collection_.state.records, backward_);
-      found = cursor_.seek(seek_to_);
-      refill_ahead();
-    } else {
-      found = cursor_.next();
-    }
-    if (!found || !*found) return found;
-    prefetch();
-    if (const std::uint64_t chunk = cursor_.value() / kUnitsPerChunk; chunk != chunk_) {
-      pager_.records().read_ahead(cursor_.value(), chunk == chunk_ + 1);
-      chunk_ = chunk;
-    }
-    MULTIFORA_ASSIGN_R(const Bytes payload,
-                       pager_.records().read_known(cursor_.value(), cursor_.index(),
-                                                   collection_.id));
-    document_ = payload;
-    return true;
+struct LivePayload {
+  Pager& pager;
+  CollectionId collection;
+  Result<Bytes> operator()(RecordLocation location, RecordId id) const {
+    return pager.records().read_known(location, id, collection);
   }
-  RecordId id() const override { return cursor_.index(); }
-  DocumentView document() const override { return DocumentView::assume_valid(document_); }
-  void seek(RecordId id) override {
-    seek_pending_ = true;
-    seek_to_ = id;
+  void prefetch(RecordLocation location) const { pager.records().prefetch(location); }
+  void read_ahead(RecordLocation location, bool in_sequence) const {
+    pager.records().read_ahead(location, in_sequence);
   }
-
- private:
-  static constexpr std::size_t kAhead = 12;
-
-  // Documents lie apart; asking for a dozen ahead hides most of the memory's latency.
-  void prefetch() {
-    if (ahead_left_ == 0) refill_ahead();
-    if (ahead_left_ > 0) --ahead_left_;
-  }
-  void refill_ahead() {
-    std::uint64_t locations[2 * kAhead];
-    const std::size_t count = cursor_.ahead(locations, 2 * kAhead);
-    for (std::size_t i = 0; i < count; ++i) pager_.records().prefetch(locations[i]);
-    ahead_left_ = count > kAhead ? count - kAhead : count;
-  }
-
-  Pager& pager_;
-  const Collection& collection_;
-  PagedArray array_;
-  bool backward_;
-  PagedArray::Cursor cursor_;
-  bool seek_pending_ = true;
-  RecordId seek_to_;
-  std::size_t ahead_left_ = 0;
-  std::uint64_t chunk_ = 0;  // of the record before
-  Bytes document_;
 };
 
 }  // namespace
@@ -92,7 +40,8 @@ Result<std::optional<DocumentView>> LiveView::find(RecordId id) const {
 }
 
 std::unique_ptr<RecordCursor> LiveView::scan(bool backward) const {
-  return std::make_unique<LiveRecordCursor>(pager_, *collection_, backward);
+  return std::make_unique<RecordMapCursor<LivePayload>>(pager_, *collection_, backward,
+                                                        LivePayload{pager_, collection_->id});
 }
 
 std::span<const IndexRef> LiveView::indexes() const {

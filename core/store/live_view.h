@@ -8,7 +8,7 @@
 
 namespace multifora {
 
-class LiveView final : public CollectionView {
+class LiveView : public CollectionView {
  public:
   // owns_lock: the shared lock is held and given up by the view; otherwise a writer holds it.
   LiveView(Pager& pager, std::shared_ptr<Collection> collection, bool owns_lock);

@@ -332,6 +332,7 @@ Result<bool> SpaceKeeper::vacate_pages(PageId from) {
     Status status;
     if (!collection->dropped) {
       const GateEntry entered(store_.gate);
+      collection->preserve(pager.current_generation());
       auto more = PagedArray(pager, collection->id)
                       .vacate(collection->state.records, from, kPagesAtOnce, stash);
       for (std::size_t i = 0; more && !*more && i < collection->indexes.size(); ++i)

@@ -8,6 +8,7 @@
 #include "core/plugin/codec.h"
 #include "core/store/live_view.h"
 #include "core/store/store_impl.h"
+#include "core/store/transaction_impl.h"
 #include "core/store/writer.h"
 
 namespace multifora {
@@ -148,6 +149,7 @@ Status Store::close() {
   if (impl.closed) return {};
   impl.closed = true;
   impl.keeper.stop();
+  impl.end_transactions();
   if (impl.worker.joinable()) {
     {
       const std::lock_guard hold(impl.worker_mutex);
@@ -198,7 +200,14 @@ CollectionPtr Store::Impl::find_locked(std::string_view ns) {
   }
 }
 
+// The transaction that this thread works for, if it is one of this store.
+Transaction::Impl* Store::Impl::transaction() const {
+  Transaction* const current = bound_transaction();
+  return current != nullptr && &current->impl().store == this ? &current->impl() : nullptr;
+}
+
 Result<std::unique_ptr<CollectionView>> Store::read(std::string_view ns) {
+  if (auto* const transaction = impl_->transaction()) return transaction->read(ns);
   while (true) {
     CollectionPtr collection = impl_->find(ns);
     if (!collection) return nullptr;
@@ -210,6 +219,7 @@ Result<std::unique_ptr<CollectionView>> Store::read(std::string_view ns) {
 }
 
 Result<std::unique_ptr<CollectionView>> Store::read(CollectionId id) {
+  if (auto* const transaction = impl_->transaction()) return transaction->read(id);
   CollectionPtr collection = impl_->find(id);
   if (collection) {
     collection->lock.lock_shared();
@@ -221,6 +231,9 @@ Result<std::unique_ptr<CollectionView>> Store::read(CollectionId id) {
 }
 
 std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
+  // Whoever goes on without the description meets the failure when it reads or writes.
+  if (auto* const transaction = impl_->transaction())
+    return transaction->info(ns).value_or(nullptr);
   const CollectionPtr collection = impl_->find(ns);
   if (!collection) return nullptr;
   collection->lock.lock_shared();
@@ -230,6 +243,7 @@ std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
 }
 
 Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool create) {
+  if (auto* const transaction = impl_->transaction()) return transaction->write(ns, create);
   MULTIFORA_TRY_R(impl_->writable());
   while (true) {
     CollectionPtr collection = impl_->find_locked(ns);
@@ -283,6 +297,7 @@ std::vector<std::shared_ptr<const CollectionInfo>> Store::collections(std::strin
 }
 
 Result<std::vector<OwnedDocument>> Store::index_specs(std::string_view ns) const {
+  if (auto* const transaction = impl_->transaction()) return transaction->index_specs(ns);
   const CollectionPtr collection = impl_->find(ns);
   if (!collection)
     return fail(ErrorCode::kNamespaceNotFound, "ns does not exist: " + std::string(ns));
@@ -302,6 +317,7 @@ void Store::when_durable(LogPosition position, std::function<void(const Status&)
 }
 Status Store::wait_durable(LogPosition position) { return impl_->wal->wait_durable(position); }
 LogPosition Store::last_position() const { return impl_->wal->last_appended(); }
+void Store::advance_to(LogPosition position) { impl_->wal->advance_to(position); }
 LogPosition Store::durable_position() const { return impl_->wal->last_durable(); }
 Status Store::checkpoint() { return impl_->checkpoint(); }
 Result<std::uint64_t> Store::compact(std::uint64_t bytes_min, bool dry_run, Interrupt& interrupt) {

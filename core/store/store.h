@@ -5,7 +5,8 @@
 // either nothing, one collection (shared or exclusive), or the catalog exclusively (DDL, which then
 // takes the collections that it changes).
 //
-// Threads: every call from any thread. What it returns belongs to the calling thread.
+// Threads: every call from any thread. What it returns belongs to the calling thread. On a thread that
+// works for a transaction (transaction.h) reading, writing and creating work on the transaction's state.
 #pragma once
 
 #include <cstdint>
@@ -101,6 +102,9 @@ class Store {
   // The stored result of an earlier statement with these ids. TransactionTooOld (225) where txn_number
   // is older than the newest one seen of that session.
   Result<std::optional<OwnedDocument>> retried_result(const StatementId& id) const;
+  // A writer outside transactions that met WriteConflict waits here, holding nothing, before it tries
+  // again: until some transaction ends, at most `ms`.
+  void wait_for_writers(std::int64_t ms);
 
   // --- the catalog ------------------------------------------------------------------------------
   // Options as in the `create` command, already checked by the command against MongoDB's rules. One
@@ -154,6 +158,7 @@ class Store {
                     bool allow_lead = true);
   Status wait_durable(LogPosition position);
   LogPosition last_position() const;     // cluster time
+  void advance_to(LogPosition position);  // later batches get positions beyond it
   LogPosition durable_position() const;
   Status checkpoint();                   // now; returns when it is durable
   // Makes the data file as short as it can be, beside readers and writers; returns the bytes given
@@ -231,6 +236,7 @@ class Store {
   const std::string& temp_directory() const;
 
   struct Impl;  // store_impl.h: for the store's own sources
+  Impl& impl() { return *impl_; }
 
  private:
   Store();

@@ -9,6 +9,7 @@
 #include "core/bson/compare.h"
 #include "core/store/index_spec.h"
 #include "core/store/store_impl.h"
+#include "core/store/transaction_impl.h"
 
 namespace multifora {
 namespace {
@@ -143,7 +144,7 @@ OwnedDocument Store::Impl::describe(const Collection& collection) const {
 
 // --- apply ----------------------------------------------------------------------------------------
 
-Status Store::Impl::apply_create(CollectionId id, DocumentView body) {
+Status Store::Impl::apply_create(CollectionId id, DocumentView body, bool locked) {
   auto collection = std::make_shared<Collection>(id);
   MULTIFORA_ASSIGN(collection->info, make_info(id, body["ns"].as_string(),
                                                body["uuid"].binary_bytes(),
@@ -158,6 +159,9 @@ Status Store::Impl::apply_create(CollectionId id, DocumentView body) {
   }
   collection->allocator = pager->records().make_allocator(id, 0);
   next_collection_id = std::max(next_collection_id, id + 1);
+  collection->snapshots = &snapshots;
+  collection->changed_in = pager->current_generation();
+  if (locked) collection->lock.lock();
   mark_dirty(collection, true);
   const std::unique_lock hold(names_mutex);
   by_name.emplace(collection->info->ns, collection);
@@ -165,13 +169,21 @@ Status Store::Impl::apply_create(CollectionId id, DocumentView body) {
   return {};
 }
 
+// For transactions that still see the name in their snapshot. With names_mutex held.
+void Store::Impl::lose_name(std::string_view ns) {
+  if (!snapshots.none())
+    lost_names.insert_or_assign(std::string(ns), pager->current_generation());
+}
+
 void Store::Impl::apply_drop(const CollectionPtr& collection) {
+  collection->preserve(pager->current_generation());
   collection->dropped = true;
   mark_dirty(collection, true);
   {
     const std::unique_lock hold(names_mutex);
     by_name.erase(collection->info->ns);
     by_id.erase(collection->id);
+    lose_name(collection->info->ns);
   }
   const std::lock_guard hold(dirty_mutex);
   graveyard.push_back(collection);
@@ -189,6 +201,7 @@ Status Store::Impl::reopen_indexes(Collection& collection) {
 }
 
 Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_view to) {
+  collection->preserve(pager->current_generation());
   const CollectionInfo& old = *collection->info;
   const OwnedDocument options = without_temp(old.options.view());
   MULTIFORA_ASSIGN(auto info, make_info(old.id, to, Bytes(old.uuid.data(), 16), options.view()));
@@ -198,11 +211,13 @@ Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_vi
   mark_dirty(collection, true);
   const std::unique_lock hold(names_mutex);
   by_name.erase(from);
+  lose_name(from);
   by_name.emplace(std::string(to), collection);
   return {};
 }
 
 Status Store::Impl::apply_set_options(const CollectionPtr& collection, DocumentView options) {
+  collection->preserve(pager->current_generation());
   const CollectionInfo& old = *collection->info;
   MULTIFORA_ASSIGN(collection->info,
                    make_info(old.id, old.ns, Bytes(old.uuid.data(), 16), options));
@@ -211,6 +226,7 @@ Status Store::Impl::apply_set_options(const CollectionPtr& collection, DocumentV
 }
 
 Status Store::Impl::apply_drop_index(const CollectionPtr& collection, std::uint32_t number) {
+  collection->preserve(pager->current_generation());
   auto& indexes = collection->indexes;
   const auto at = std::find_if(indexes.begin(), indexes.end(),
                                [&](const auto& open) { return open->number == number; });
@@ -224,6 +240,7 @@ Status Store::Impl::apply_drop_index(const CollectionPtr& collection, std::uint3
 
 Status Store::Impl::apply_set_index_spec(const CollectionPtr& collection, std::uint32_t number,
                                          std::string_view kind, DocumentView spec) {
+  collection->preserve(pager->current_generation());
   for (auto& open : collection->indexes) {
     if (open->number != number) continue;
     MULTIFORA_ASSIGN(open, open_index(*collection, number, kind, spec, open->index->state()));
@@ -265,6 +282,10 @@ Status Store::Impl::apply_catalog(const LogRecord& record) {
 
 Result<LogPosition> Store::create_collection(std::string_view ns, DocumentView options) {
   Impl& impl = *impl_;
+  if (auto* const transaction = impl.transaction()) {
+    MULTIFORA_TRY_R(transaction->create_collection(ns, options));
+    return LogPosition{0};
+  }
   MULTIFORA_TRY_R(check_new_namespace(ns));
   MULTIFORA_TRY_R(impl.writable());
   const std::lock_guard ddl(impl.ddl_mutex);
@@ -314,6 +335,7 @@ Result<LogPosition> Store::Impl::drop_locked(const std::vector<CollectionPtr>& d
                                              LogOperation last_operation, CollectionId last_id,
                                              DocumentView last,
                                              const std::function<Status()>& apply_last) {
+  MULTIFORA_TRY_R(check_no_forks(doomed));
   LogBatch batch;
   for (const CollectionPtr& collection : doomed) {
     MULTIFORA_TRY_R(may_drop(*collection));
@@ -333,17 +355,17 @@ Result<LogPosition> Store::Impl::drop_locked(const std::vector<CollectionPtr>& d
 Result<LogPosition> Store::drop_collection(std::string_view ns) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
-  Result<LogPosition> position = LogPosition{0};
-  for (bool done = false; !done;) {
-    abort_index_builds(ns, {}, "collection dropped");
-    const std::lock_guard ddl(impl.ddl_mutex);
-    const CollectionPtr collection = impl.find(ns);
-    if (!collection) return fail(namespace_not_found(ns));
-    const ExclusiveLocks locks({collection});
-    if (!impl.may_drop(*collection).ok()) continue;  // another build has begun meanwhile
-    position = impl.drop_locked({collection}, {}, 0, {}, nullptr);
-    done = true;
-  }
+  const auto position = impl.without_transactions([&]() -> Result<LogPosition> {
+    while (true) {
+      abort_index_builds(ns, {}, "collection dropped");
+      const std::lock_guard ddl(impl.ddl_mutex);
+      const CollectionPtr collection = impl.find(ns);
+      if (!collection) return fail(namespace_not_found(ns));
+      const ExclusiveLocks locks({collection});
+      if (!impl.may_drop(*collection).ok()) continue;  // another build has begun meanwhile
+      return impl.drop_locked({collection}, {}, 0, {}, nullptr);
+    }
+  });
   if (position) MULTIFORA_TRY_R(impl.reclaim_at_once());
   impl.note_progress();
   return position;
@@ -361,32 +383,32 @@ Status Store::Impl::drop_temporary(Store& store) {
 Result<LogPosition> Store::drop_database(std::string_view db) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
-  Result<LogPosition> position = LogPosition{0};
-  for (bool done = false; !done;) {
-    for (const BuildProgress& build : index_builds())
-      if (Namespace::split(build.ns).db == db)
-        abort_index_builds(build.ns, {}, "database dropped");
-    const std::lock_guard ddl(impl.ddl_mutex);
-    std::vector<CollectionPtr> doomed;
-    {
-      const std::string prefix = std::string(db) + ".";
-      const std::shared_lock hold(impl.names_mutex);
-      for (auto at = impl.by_name.lower_bound(prefix);
-           at != impl.by_name.end() && at->first.starts_with(prefix); ++at)
-        doomed.push_back(at->second);
+  const auto position = impl.without_transactions([&]() -> Result<LogPosition> {
+    while (true) {
+      for (const BuildProgress& build : index_builds())
+        if (Namespace::split(build.ns).db == db)
+          abort_index_builds(build.ns, {}, "database dropped");
+      const std::lock_guard ddl(impl.ddl_mutex);
+      std::vector<CollectionPtr> doomed;
+      {
+        const std::string prefix = std::string(db) + ".";
+        const std::shared_lock hold(impl.names_mutex);
+        for (auto at = impl.by_name.lower_bound(prefix);
+             at != impl.by_name.end() && at->first.starts_with(prefix); ++at)
+          doomed.push_back(at->second);
+      }
+      if (doomed.empty()) return LogPosition{0};
+      const ExclusiveLocks locks(doomed);
+      const auto may_drop = [&](const CollectionPtr& collection) {
+        return impl.may_drop(*collection).ok();
+      };
+      if (!std::all_of(doomed.begin(), doomed.end(), may_drop)) continue;
+      DocumentBuilder body;
+      body.append("db", db);
+      const OwnedDocument record = std::move(body).finish();
+      return impl.drop_locked(doomed, LogOperation::kDropDatabase, 0, record.view(), nullptr);
     }
-    if (doomed.empty()) return LogPosition{0};
-    const ExclusiveLocks locks(doomed);
-    const auto may_drop = [&](const CollectionPtr& collection) {
-      return impl.may_drop(*collection).ok();
-    };
-    if (!std::all_of(doomed.begin(), doomed.end(), may_drop)) continue;
-    done = true;
-    DocumentBuilder body;
-    body.append("db", db);
-    const OwnedDocument record = std::move(body).finish();
-    position = impl.drop_locked(doomed, LogOperation::kDropDatabase, 0, record.view(), nullptr);
-  }
+  });
   if (position) MULTIFORA_TRY_R(impl.reclaim_at_once());
   impl.note_progress();
   return position;
@@ -397,93 +419,105 @@ Result<LogPosition> Store::rename_collection(std::string_view from, std::string_
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(check_new_namespace(to));
   MULTIFORA_TRY_R(impl.writable());
-  const std::lock_guard ddl(impl.ddl_mutex);
-  const CollectionPtr source = impl.find(from);
-  if (!source)
-    return fail(ErrorCode::kNamespaceNotFound,
-                "Source collection " + std::string(from) + " does not exist");
-  if (source->info->is_view)
-    return fail(ErrorCode::kCommandNotSupportedOnView,
-                "cannot rename view: " + std::string(from));
-  const CollectionPtr target = impl.find(to);
-  if (target == source)
-    return fail(ErrorCode::kIllegalOperation, "Can't rename a collection to itself");
-  if (target && !drop_target)
-    return fail(ErrorCode::kNamespaceExists, "target namespace exists");
-  const ExclusiveLocks locks({source, target});
-  MULTIFORA_TRY_R(impl.may_drop(*source));
-  DocumentBuilder body;
-  body.append("from", from);
-  body.append("to", to);
-  const OwnedDocument record = std::move(body).finish();
-  return impl.drop_locked(target ? std::vector{target} : std::vector<CollectionPtr>{},
-                          LogOperation::kRename, source->id, record.view(),
-                          [&] { return impl.apply_rename(source, to); });
+  return impl.without_transactions([&]() -> Result<LogPosition> {
+    const std::lock_guard ddl(impl.ddl_mutex);
+    const CollectionPtr source = impl.find(from);
+    if (!source)
+      return fail(ErrorCode::kNamespaceNotFound,
+                  "Source collection " + std::string(from) + " does not exist");
+    if (source->info->is_view)
+      return fail(ErrorCode::kCommandNotSupportedOnView,
+                  "cannot rename view: " + std::string(from));
+    const CollectionPtr target = impl.find(to);
+    if (target == source)
+      return fail(ErrorCode::kIllegalOperation, "Can't rename a collection to itself");
+    if (target && !drop_target)
+      return fail(ErrorCode::kNamespaceExists, "target namespace exists");
+    const ExclusiveLocks locks({source, target});
+    MULTIFORA_TRY_R(Impl::check_no_forks({source}));
+    MULTIFORA_TRY_R(impl.may_drop(*source));
+    DocumentBuilder body;
+    body.append("from", from);
+    body.append("to", to);
+    const OwnedDocument record = std::move(body).finish();
+    return impl.drop_locked(target ? std::vector{target} : std::vector<CollectionPtr>{},
+                            LogOperation::kRename, source->id, record.view(),
+                            [&] { return impl.apply_rename(source, to); });
+  });
 }
 
 Result<LogPosition> Store::set_collection_options(std::string_view ns, DocumentView options) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
-  const std::lock_guard ddl(impl.ddl_mutex);
-  const CollectionPtr collection = impl.find(ns);
-  if (!collection) return fail(namespace_not_found(ns));
-  const ExclusiveLocks locks({collection});
-  DocumentBuilder body;
-  body.append("options", options);
-  const OwnedDocument record = std::move(body).finish();
-  const Buffer batch = one_record(LogOperation::kSetOptions, collection->id, record.view());
-  MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
-  const GateEntry gate(impl.gate);
-  MULTIFORA_TRY_R(impl.apply_set_options(collection, options));
-  return impl.append(batch, &reservation);
+  return impl.without_transactions([&]() -> Result<LogPosition> {
+    const std::lock_guard ddl(impl.ddl_mutex);
+    const CollectionPtr collection = impl.find(ns);
+    if (!collection) return fail(namespace_not_found(ns));
+    const ExclusiveLocks locks({collection});
+    MULTIFORA_TRY_R(Impl::check_no_forks({collection}));
+    DocumentBuilder body;
+    body.append("options", options);
+    const OwnedDocument record = std::move(body).finish();
+    const Buffer batch = one_record(LogOperation::kSetOptions, collection->id, record.view());
+    MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
+    const GateEntry gate(impl.gate);
+    MULTIFORA_TRY_R(impl.apply_set_options(collection, options));
+    return impl.append(batch, &reservation);
+  });
 }
 
 Result<LogPosition> Store::drop_index(std::string_view ns, std::string_view name) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
-  const std::lock_guard ddl(impl.ddl_mutex);
-  const CollectionPtr collection = impl.find(ns);
-  if (!collection) return fail(namespace_not_found(ns));
-  const ExclusiveLocks locks({collection});
-  const OpenIndex* open = collection->find_index(name);
-  if (open == nullptr || open->building)
-    return fail(ErrorCode::kIndexNotFound, "index not found with name [" + std::string(name) + "]");
-  DocumentBuilder body;
-  body.append("number", static_cast<std::int64_t>(open->number));
-  body.append("name", name);
-  const OwnedDocument record = std::move(body).finish();
-  const Buffer batch = one_record(LogOperation::kDropIndex, collection->id, record.view());
-  MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
-  const GateEntry gate(impl.gate);
-  MULTIFORA_TRY_R(impl.apply_drop_index(collection, open->number));
-  return impl.append(batch, &reservation);
+  return impl.without_transactions([&]() -> Result<LogPosition> {
+    const std::lock_guard ddl(impl.ddl_mutex);
+    const CollectionPtr collection = impl.find(ns);
+    if (!collection) return fail(namespace_not_found(ns));
+    const ExclusiveLocks locks({collection});
+    MULTIFORA_TRY_R(Impl::check_no_forks({collection}));
+    const OpenIndex* open = collection->find_index(name);
+    if (open == nullptr || open->building)
+      return fail(ErrorCode::kIndexNotFound, "index not found with name [" + std::string(name) + "]");
+    DocumentBuilder body;
+    body.append("number", static_cast<std::int64_t>(open->number));
+    body.append("name", name);
+    const OwnedDocument record = std::move(body).finish();
+    const Buffer batch = one_record(LogOperation::kDropIndex, collection->id, record.view());
+    MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
+    const GateEntry gate(impl.gate);
+    MULTIFORA_TRY_R(impl.apply_drop_index(collection, open->number));
+    return impl.append(batch, &reservation);
+  });
 }
 
 Result<LogPosition> Store::set_index_spec(std::string_view ns, std::string_view name,
                                           DocumentView spec) {
   Impl& impl = *impl_;
   MULTIFORA_TRY_R(impl.writable());
-  const std::lock_guard ddl(impl.ddl_mutex);
-  const CollectionPtr collection = impl.find(ns);
-  if (!collection) return fail(namespace_not_found(ns));
-  const ExclusiveLocks locks({collection});
-  const OpenIndex* open = collection->find_index(name);
-  if (open == nullptr || open->building)
-    return fail(ErrorCode::kIndexNotFound,
-                "cannot find index " + std::string(name) + " for ns " + std::string(ns));
-  MULTIFORA_ASSIGN_R(const NormalizedIndexSpec normalized,
-                     normalize_index_spec(impl.host, *collection->info, spec));
-  DocumentBuilder body;
-  body.append("number", static_cast<std::int64_t>(open->number));
-  body.append("kind", normalized.kind->name);
-  body.append("spec", normalized.spec.view());
-  const OwnedDocument record = std::move(body).finish();
-  const Buffer batch = one_record(LogOperation::kSetIndexSpec, collection->id, record.view());
-  MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
-  const GateEntry gate(impl.gate);
-  MULTIFORA_TRY_R(impl.apply_set_index_spec(collection, open->number, normalized.kind->name,
-                                            normalized.spec.view()));
-  return impl.append(batch, &reservation);
+  return impl.without_transactions([&]() -> Result<LogPosition> {
+    const std::lock_guard ddl(impl.ddl_mutex);
+    const CollectionPtr collection = impl.find(ns);
+    if (!collection) return fail(namespace_not_found(ns));
+    const ExclusiveLocks locks({collection});
+    MULTIFORA_TRY_R(Impl::check_no_forks({collection}));
+    const OpenIndex* open = collection->find_index(name);
+    if (open == nullptr || open->building)
+      return fail(ErrorCode::kIndexNotFound,
+                  "cannot find index " + std::string(name) + " for ns " + std::string(ns));
+    MULTIFORA_ASSIGN_R(const NormalizedIndexSpec normalized,
+                       normalize_index_spec(impl.host, *collection->info, spec));
+    DocumentBuilder body;
+    body.append("number", static_cast<std::int64_t>(open->number));
+    body.append("kind", normalized.kind->name);
+    body.append("spec", normalized.spec.view());
+    const OwnedDocument record = std::move(body).finish();
+    const Buffer batch = one_record(LogOperation::kSetIndexSpec, collection->id, record.view());
+    MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
+    const GateEntry gate(impl.gate);
+    MULTIFORA_TRY_R(impl.apply_set_index_spec(collection, open->number, normalized.kind->name,
+                                              normalized.spec.view()));
+    return impl.append(batch, &reservation);
+  });
 }
 
 }  // namespace multifora

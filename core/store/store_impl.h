@@ -21,6 +21,7 @@
 #include "core/store/retry_table.h"
 #include "core/store/space_keeper.h"
 #include "core/store/store.h"
+#include "core/store/transaction.h"
 
 namespace multifora {
 
@@ -89,6 +90,14 @@ struct Store::Impl {
   RetryTable retry;
   CommitGate gate;
 
+  OpenSnapshots snapshots;  // of transactions
+  std::mutex transactions_mutex;
+  std::condition_variable transaction_ended;
+  std::uint64_t transactions_ended = 0;
+  std::vector<Transaction::Impl*> live_transactions;
+  // Names that a collection lost (dropped, renamed) while there were snapshots, and when.
+  std::map<std::string, Generation, std::less<>> lost_names;  // under names_mutex
+
   std::mutex ddl_mutex;  // one change of the catalog at a time
   mutable std::shared_mutex names_mutex;
   std::map<std::string, CollectionPtr, std::less<>> by_name;
@@ -153,6 +162,32 @@ struct Store::Impl {
   Status writable() const;  // OK, or why not
   Status alive() const;     // the same, but a database that is meant to be read-only is well
 
+  // --- documents --------------------------------------------------------------------------------
+  // Size and validator; the second for a document that replaces `before`.
+  Status check_document(const CollectionInfo& info, DocumentView document, bool bypass) const;
+  Status check_replacement(const CollectionInfo& info, DocumentView before, DocumentView document,
+                           bool bypass) const;
+
+  // --- transactions: transaction.cpp ------------------------------------------------------------
+  // The work of a change of the catalog, again and again until no transaction works on what it
+  // changes; `change` says so with WriteConflict, having changed nothing and holding no lock.
+  // LockTimeout where they do not end.
+  template <class Change>
+  auto without_transactions(Change change) -> decltype(change()) {
+    for (int attempt = 0;; ++attempt) {
+      auto done = change();
+      if (done || done.error().code() != ErrorCode::kWriteConflict) return done;
+      MULTIFORA_TRY_R(wait_for_a_transaction(attempt));
+    }
+  }
+  Transaction::Impl* transaction() const;
+  Status wait_for_a_transaction(int attempt);
+  void note_transaction_end(Transaction::Impl* transaction);
+  // At close: whoever still has one finds it aborted.
+  void end_transactions();
+  // WriteConflict where a transaction works on one of them. With their locks held.
+  static Status check_no_forks(const std::vector<CollectionPtr>& collections);
+
   // --- logging changes --------------------------------------------------------------------------
   // Appends a batch inside the gate; a failure makes the store read-only.
   Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation);
@@ -169,8 +204,10 @@ struct Store::Impl {
                                                 std::string_view kind, DocumentView spec,
                                                 const IndexState& state) const;
   Status apply_catalog(const LogRecord& record);
-  Status apply_create(CollectionId id, DocumentView body);
+  // `locked`: nobody sees the collection before the caller unlocks it.
+  Status apply_create(CollectionId id, DocumentView body, bool locked = false);
   void apply_drop(const CollectionPtr& collection);
+  void lose_name(std::string_view ns);
   Status apply_rename(const CollectionPtr& collection, std::string_view to);
   Status apply_set_options(const CollectionPtr& collection, DocumentView options);
   Status apply_drop_index(const CollectionPtr& collection, std::uint32_t number);

@@ -23,6 +23,7 @@
 #include "core/store/index_spec.h"
 #include "core/store/live_view.h"
 #include "core/store/store_impl.h"
+#include "core/store/transaction_impl.h"
 
 namespace multifora {
 namespace {
@@ -155,9 +156,12 @@ Result<IndexBuildResult> IndexBuild::run(const std::vector<DocumentView>& specs)
   if (worth_a_line) log("Index build: collection scan done");
   MULTIFORA_TRY_R(write());
   if (worth_a_line) log("Index build: keys sorted and written");
-  MULTIFORA_TRY_R(catch_up());
-  MULTIFORA_TRY_R(complete(&result));
-  return result;
+  // A transaction at work on the collection does not know the index: it ends first.
+  return store_.without_transactions([&]() -> Result<IndexBuildResult> {
+    MULTIFORA_TRY_R(catch_up());
+    MULTIFORA_TRY_R(complete(&result));
+    return result;
+  });
 }
 
 // --- start ----------------------------------------------------------------------------------------
@@ -400,6 +404,7 @@ Status IndexBuild::complete(IndexBuildResult* result) {
   MULTIFORA_ASSIGN(Wal::Reservation reservation, store_.reserve_log(batch.bytes().size()));
   collection_->lock.lock();
   const std::unique_lock hold(collection_->lock, std::adopt_lock);
+  MULTIFORA_TRY(Store::Impl::check_no_forks({collection_}));
   std::size_t count = 0;
   const std::vector<std::vector<SideWrite>> last = take_side_writes(&count);
   for (std::size_t i = 0; i < targets_.size(); ++i) {
@@ -409,6 +414,7 @@ Status IndexBuild::complete(IndexBuildResult* result) {
   MULTIFORA_TRY(store_.writable());
   MULTIFORA_TRY(may_go_on());
   const GateEntry gate(store_.gate);
+  collection_->preserve(store_.pager->current_generation());
   for (const Target& target : targets_) {
     target.builder->link();
     target.open->building = false;
@@ -438,6 +444,7 @@ Result<IndexBuildResult> Store::create_indexes(std::string_view ns,
                                                const std::vector<DocumentView>& specs,
                                                Interrupt& interrupt) {
   Impl& impl = *impl_;
+  if (auto* const transaction = impl.transaction()) return transaction->create_indexes(ns, specs);
   MULTIFORA_TRY_R(impl.writable());
   bool created = false;
   CollectionPtr collection = impl.find(ns);

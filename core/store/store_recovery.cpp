@@ -24,6 +24,7 @@ Status Store::Impl::load_catalog() {
 
 Status Store::Impl::load_collection(CollectionId id, DocumentView description) {
   auto collection = std::make_shared<Collection>(id);
+  collection->snapshots = &snapshots;
   MULTIFORA_ASSIGN(collection->info, make_info(id, description["ns"].as_string(),
                                                description["uuid"].binary_bytes(),
                                                description["options"].as_document()));

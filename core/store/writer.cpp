@@ -5,16 +5,50 @@
 #include "core/bson/patch.h"
 
 namespace multifora {
-namespace {
-
-// {_id: ...} of a stored document.
 OwnedDocument document_key(DocumentView document) {
   DocumentBuilder key;
   key.append("_id", document["_id"]);
   return std::move(key).finish();
 }
 
-}  // namespace
+Status Store::Impl::check_document(const CollectionInfo& info, DocumentView document,
+                                   bool bypass) const {
+  if (document.size_bytes() > limits::kDocumentSizeMax)
+    return {ErrorCode::kBSONObjectTooLarge,
+            "object to insert too large. size in bytes: " + std::to_string(document.size_bytes()) +
+                ", max size: " + std::to_string(limits::kDocumentSizeMax)};
+  if (bypass || !info.validator || info.validator->matches(document)) return {};
+  const ValueView action = info.options.view()["validationAction"];
+  if (action.type() == BsonType::kString && action.as_string() == "warn") {
+    host.log().event(LogLevel::kWarning, "store",
+                            "Document would fail validation; validationAction is warn",
+                            {{"ns", std::string_view(info.ns)}});
+    return {};
+  }
+  DocumentBuilder extra;
+  {
+    DocumentBuilder error = extra.object("errInfo");
+    error.append("failingDocumentId", document["_id"]);
+    const FilterCompiler* compiler = host.filter_compiler();
+    const ValueView filter = info.options.view()["validator"];
+    const std::string details =
+        compiler != nullptr && filter.type() == BsonType::kObject
+            ? compiler->explain_failure(filter.as_document(), document)
+            : std::string();
+    if (!details.empty()) error.append("details", DocumentView::assume_valid(Bytes(details)));
+  }
+  return Status(ErrorCode::kDocumentValidationFailure, "Document failed validation")
+      .with_extra(std::move(extra).finish().take());
+}
+
+// Under validationLevel `moderate` a document that was invalid before may stay so.
+Status Store::Impl::check_replacement(const CollectionInfo& info, DocumentView before,
+                                      DocumentView document, bool bypass) const {
+  const ValueView level = info.options.view()["validationLevel"];
+  const bool moderate = level.type() == BsonType::kString && level.as_string() == "moderate";
+  if (moderate && info.validator && !info.validator->matches(before)) return {};
+  return check_document(info, document, bypass);
+}
 
 LiveWriter::LiveWriter(Store::Impl& store, CollectionPtr collection)
     : store_(store),
@@ -57,36 +91,6 @@ Status LiveWriter::finish(Status status) {
   return status;
 }
 
-Status LiveWriter::check_document(DocumentView document) const {
-  const CollectionInfo& info = *collection_->info;
-  if (document.size_bytes() > limits::kDocumentSizeMax)
-    return {ErrorCode::kBSONObjectTooLarge,
-            "object to insert too large. size in bytes: " + std::to_string(document.size_bytes()) +
-                ", max size: " + std::to_string(limits::kDocumentSizeMax)};
-  if (bypass_validation_ || !info.validator || info.validator->matches(document)) return {};
-  const ValueView action = info.options.view()["validationAction"];
-  if (action.type() == BsonType::kString && action.as_string() == "warn") {
-    store_.host.log().event(LogLevel::kWarning, "store",
-                            "Document would fail validation; validationAction is warn",
-                            {{"ns", std::string_view(info.ns)}});
-    return {};
-  }
-  DocumentBuilder extra;
-  {
-    DocumentBuilder error = extra.object("errInfo");
-    error.append("failingDocumentId", document["_id"]);
-    const FilterCompiler* compiler = store_.host.filter_compiler();
-    const ValueView filter = info.options.view()["validator"];
-    const std::string details =
-        compiler != nullptr && filter.type() == BsonType::kObject
-            ? compiler->explain_failure(filter.as_document(), document)
-            : std::string();
-    if (!details.empty()) error.append("details", DocumentView::assume_valid(Bytes(details)));
-  }
-  return Status(ErrorCode::kDocumentValidationFailure, "Document failed validation")
-      .with_extra(std::move(extra).finish().take());
-}
-
 Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) {
   const OwnedDocument key = document_key(before);
   MULTIFORA_TRY(prepare(key.bytes().size() + 64));
@@ -117,7 +121,7 @@ Result<bool> LiveWriter::trim(std::size_t batch_bytes_max) {
 }
 
 Result<RecordId> LiveWriter::insert(DocumentView document) {
-  MULTIFORA_TRY_R(check_document(document));
+  MULTIFORA_TRY_R(store_.check_document(*collection_->info, document, bypass_validation_));
   const CollectionInfo& info = *collection_->info;
   if (info.capped && static_cast<std::int64_t>(document.size_bytes()) > info.capped_size_bytes)
     return fail(ErrorCode::kBadValue, "document to insert exceeds cappedMaxSize");
@@ -132,12 +136,7 @@ Result<RecordId> LiveWriter::insert(DocumentView document) {
 }
 
 Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document) {
-  // Under `moderate` a document that was invalid before may stay so.
-  const ValueView level = collection_->info->options.view()["validationLevel"];
-  const bool moderate = level.type() == BsonType::kString && level.as_string() == "moderate";
-  if (!(moderate && collection_->info->validator &&
-        !collection_->info->validator->matches(before)))
-    MULTIFORA_TRY(check_document(document));
+  MULTIFORA_TRY(store_.check_replacement(*collection_->info, before, document, bypass_validation_));
   const Buffer patch = make_patch(before, document);
   const OwnedDocument key = document_key(document);
   MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));

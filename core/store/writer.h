@@ -9,6 +9,9 @@
 
 namespace multifora {
 
+// {_id: ...} of a stored document.
+OwnedDocument document_key(DocumentView document);
+
 class LiveWriter final : public CollectionWriter {
  public:
   // Requires the collection's exclusive lock, which the writer takes over.
@@ -31,7 +34,6 @@ class LiveWriter final : public CollectionWriter {
 
  private:
   Status prepare(std::size_t log_bytes);
-  Status check_document(DocumentView document) const;
   bool over_capacity() const;
   Status remove_record(RecordId id, DocumentView before, bool capped);
   Status finish(Status status);
