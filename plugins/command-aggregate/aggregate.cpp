@@ -63,6 +63,10 @@ Status aggregate(CommandContext& context, const CommandRequest& request, Documen
   const std::string ns = std::string(request.db()) + "." +
                          (collection.empty() ? "$cmd.aggregate" : std::string(collection));
   if (run->pipeline().writes()) {
+    if (context.transaction() != nullptr)
+      return {ErrorCode::kOperationNotSupportedInTransaction,
+              "Operation not permitted in transaction :: caused by :: Aggregation stages $out and "
+              "$merge cannot run within a multi-document transaction"};
     MULTIFORA_TRY(check_read_level(request));
     MULTIFORA_TRY(status_of(run->next()));
     reply_empty_cursor(ns, reply);

@@ -80,9 +80,10 @@ class BulkWrite {
     const bool ordered = request_.flag("ordered", true);
     for (std::size_t i = 0; i < ops_.size(); ++i) {
       const Status status = run_op(i);
-      if (!status.ok() && ends_command(status.code())) return status;
-      if (!status.ok()) note_error(i, status);
-      if (!status.ok() && ordered) break;
+      if (status.ok()) continue;
+      if (ends_command(context_, status.code())) return status;
+      note_error(i, status);
+      if (aborts_transaction(context_) || ordered) break;
     }
     return {};
   }

@@ -32,6 +32,10 @@ Status explain_delete(CommandContext&, const CommandRequest&, ExplainVerbosity, 
 Status explain_find_and_modify(CommandContext&, const CommandRequest&, ExplainVerbosity,
                                DocumentBuilder&);
 
+// Fail points of this plugin.
+inline constexpr std::string_view kOnPrimaryTransactionalWrite = "onPrimaryTransactionalWrite";
+inline constexpr std::string_view kFailGetMore = "failGetMoreAfterCursorCheckout";
+
 // hint: a string or a document, otherwise FailedToParse.
 Status check_hint(const ValueView& hint);
 

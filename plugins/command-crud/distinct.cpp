@@ -148,6 +148,7 @@ Status distinct(CommandContext& context, const CommandRequest& request, Document
   if (view)
     MULTIFORA_TRY(collect(context, *query, *view, request.option("key").as_string(), values));
   values.append_to(reply);
+  if (context.snapshot_time != 0) reply.append_timestamp("atClusterTime", context.snapshot_time);
   return {};
 }
 

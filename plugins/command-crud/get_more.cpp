@@ -1,4 +1,6 @@
 // getMore.
+#include "core/plugin/fail_points.h"
+#include "core/store/transaction.h"
 #include "plugins/command-crud/commands.h"
 
 namespace multifora::crud {
@@ -43,18 +45,49 @@ bool wait_for_writes(CommandContext& context, const CommandRequest& request,
   return true;
 }
 
+// A cursor on a snapshot goes on reading it.
+class SnapshotBinding {
+ public:
+  explicit SnapshotBinding(void* snapshot) : bound_(snapshot != nullptr) {
+    if (bound_) bind_transaction(static_cast<Transaction*>(snapshot));
+  }
+  SnapshotBinding(const SnapshotBinding&) = delete;
+  ~SnapshotBinding() {
+    if (bound_) unbind_transaction();
+  }
+
+ private:
+  const bool bound_;
+};
+
+// The fail point failGetMoreAfterCursorCheckout: {errorCode, closeConnection}; the cursor ends.
+Status strike(CommandContext& context) {
+  auto* points = context.host().service<FailPoints>();
+  if (points == nullptr || !points->any()) return {};
+  const auto hit = points->hit(kFailGetMore);
+  if (!hit) return {};
+  context.close_connection |= hit->view()["closeConnection"].truthy();
+  const ValueView code = hit->view()["errorCode"];
+  if (!code.is_number()) return {};
+  return {static_cast<ErrorCode>(code.number_as_int64()),
+          "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint"};
+}
+
 Status get_more(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   MULTIFORA_TRY(check(request));
   const std::string ns =
       std::string(request.db()) + "." + std::string(request.option("collection").as_string());
   CursorManager& manager = *context.host().service<CursorManager>();
   MULTIFORA_ASSIGN(auto cursor, manager.pin(request.target().as_int64(), ns,
-                                            context.session().lsid, &context.interrupt()));
+                                            context.session(), &context.interrupt()));
+  MULTIFORA_TRY(strike(context));
   const bool awaits = cursor->cursor->tailable() && cursor->cursor->await_data();
   if (request.has("maxTimeMS") && !awaits)
     return {ErrorCode::kBadValue,
             "cannot set maxTimeMS on getMore command for a non-awaitData cursor"};
   const std::uint64_t position = context.store().last_position();
+  const SnapshotBinding snapshot(cursor->snapshot.get());
+  context.snapshot_time = cursor->snapshot_time;
   MULTIFORA_TRY(cursor->cursor->attach(context));
   BatchLimits limits;
   const std::int64_t batch_size = request.integer("batchSize", 0);
@@ -74,6 +107,7 @@ Status get_more(CommandContext& context, const CommandRequest& request, Document
   }
   shown.append("id", id);
   shown.append("ns", ns);
+  if (context.snapshot_time != 0) shown.append_timestamp("atClusterTime", context.snapshot_time);
   return {};
 }
 

@@ -47,13 +47,18 @@ class Inserter {
   Status run() {
     for (std::size_t i = 0; i < job_.documents.size(); ++i) {
       MULTIFORA_TRY(context_.interrupt().check());
-      const Status status = insert(i);
-      if (!status.ok() && ends_command(status.code())) {
+      Status status = insert(i);
+      while (must_wait(context_, status)) {
+        MULTIFORA_TRY(commit());
+        MULTIFORA_TRY(wait_for_writers(context_));
+        status = insert(i);
+      }
+      if (!status.ok() && ends_command(context_, status.code())) {
         static_cast<void>(commit());
         return status;
       }
       done_(i, status);
-      if (!status.ok() && job_.ordered) break;
+      if (!status.ok() && (aborts_transaction(context_) || job_.ordered)) break;
       if (writer_ && bounds_->full_after(*writer_)) MULTIFORA_TRY(commit());
     }
     return commit();

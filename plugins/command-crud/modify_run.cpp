@@ -36,7 +36,13 @@ class Modifier {
 
   Result<ModifyOutcome> run() {
     MULTIFORA_TRY_R(compile());
-    const Status status = statement_.multi ? run_multi() : run_single();
+    Status status = statement_.multi ? run_multi() : run_single();
+    while (must_wait(context_, status)) {
+      // Nothing was changed by an attempt for one document; one for many waits by itself.
+      MULTIFORA_TRY_R(wait_for_writers(context_));
+      outcome_ = ModifyOutcome();
+      status = statement_.multi ? run_multi() : run_single();
+    }
     if (!status.ok()) return fail(status);
     return std::move(outcome_);
   }
@@ -90,7 +96,8 @@ class Modifier {
   }
 
   Result<bool> runs_directly() {
-    if (is_id_equality(query_->matcher())) return true;
+    // A transaction holds no lock.
+    if (context_.transaction() != nullptr || is_id_equality(query_->matcher())) return true;
     MULTIFORA_ASSIGN_R(const auto view, store_.read(statement_.ns));
     if (!view) return true;
     MULTIFORA_ASSIGN_R(const PlannedQuery planned, query_->plan(*view));
@@ -252,7 +259,8 @@ class Modifier {
     if (ids.empty()) return statement_.upsert ? run_single() : Status();
     std::unique_ptr<CollectionWriter> writer;
     std::optional<BatchBounds> bounds;
-    for (const RecordId id : ids) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const RecordId id = ids[i];
       Status status = context_.interrupt().check();
       if (status.ok() && !writer) {
         auto opened = store_.write(statement_.ns, false);
@@ -263,6 +271,14 @@ class Modifier {
         bounds.emplace(context_.host().clock());
       }
       if (status.ok()) status = change_if_matching(*writer, id);
+      if (must_wait(context_, status)) {
+        status = commit(*writer);
+        writer.reset();
+        if (status.ok()) status = wait_for_writers(context_);
+        MULTIFORA_TRY(std::move(status));
+        --i;  // the same again
+        continue;
+      }
       if (!status.ok()) {
         // What was changed before stays, as in MongoDB.
         if (writer) static_cast<void>(commit(*writer));

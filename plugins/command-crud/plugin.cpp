@@ -1,4 +1,5 @@
 // Commands that read and write documents.
+#include "core/plugin/fail_points.h"
 #include "core/plugin/plugin.h"
 
 #include "plugins/command-crud/commands.h"
@@ -11,6 +12,10 @@ Status register_plugin(PluginHost& host) {
   for (const CommandRow* row : {&kFind, &kGetMore, &kKillCursors, &kInsert, &kUpdate, &kDelete,
                                 &kFindAndModify, &kCount, &kDistinct, &kExplain, &kBulkWrite})
     MULTIFORA_TRY(host.add_command(row));
+  if (auto* points = host.service<FailPoints>()) {
+    points->declare(kOnPrimaryTransactionalWrite, nullptr);
+    points->declare(kFailGetMore, nullptr);
+  }
   auto* explains = host.service<ExplainRegistry>();
   if (explains == nullptr)
     return {ErrorCode::kInternalError, "command-crud needs the plugin query-engine loaded first"};

@@ -1,6 +1,10 @@
 #include "plugins/command-crud/statement.h"
 
 #include "core/base/limits.h"
+#include "core/plugin/fail_points.h"
+#include "core/plugin/host.h"
+#include "core/store/transaction.h"
+#include "plugins/command-crud/commands.h"
 
 namespace multifora::crud {
 
@@ -11,7 +15,7 @@ Status check_batch_size(std::size_t count) {
               ". Got " + std::to_string(count) + " operations."};
 }
 
-bool ends_command(ErrorCode code) {
+bool ends_command(const CommandContext& context, ErrorCode code) {
   switch (code) {
     case ErrorCode::kMaxTimeMSExpired:
     case ErrorCode::kInterrupted:
@@ -24,9 +28,33 @@ bool ends_command(ErrorCode code) {
     case ErrorCode::kDataCorruptionDetected:
     case ErrorCode::kFileStreamFailed:
       return true;
+    // The client is to run its whole transaction again.
+    case ErrorCode::kWriteConflict:
+    case ErrorCode::kSnapshotTooOld:
+    case ErrorCode::kSnapshotUnavailable:
+    case ErrorCode::kNoSuchTransaction:
+    case ErrorCode::kOperationNotSupportedInTransaction:
+      return context.transaction() != nullptr;
     default:
       return false;
   }
+}
+
+bool aborts_transaction(const CommandContext& context) {
+  if (context.transaction() == nullptr) return false;
+  context.transaction()->abort();
+  return true;
+}
+
+bool must_wait(const CommandContext& context, const Status& status) {
+  return status.code() == ErrorCode::kWriteConflict && context.transaction() == nullptr;
+}
+
+Status wait_for_writers(const CommandContext& context) {
+  constexpr std::int64_t kWaitMs = 20;
+  MULTIFORA_TRY(context.interrupt().check_slow());
+  context.store().wait_for_writers(kWaitMs);
+  return context.interrupt().check_slow();
 }
 
 void append_write_error(DocumentBuilder& out, const Status& status) {
@@ -55,6 +83,25 @@ void WriteErrors::append_to(DocumentBuilder& reply) {
   const OwnedDocument errors = std::move(errors_).finish();
   reply.append_array("writeErrors", errors.view());
 }
+
+namespace {
+
+// The fail point onPrimaryTransactionalWrite: the reply to a retryable write is lost, and the write too
+// where failBeforeCommitExceptionCode is given.
+Status strike_transactional_write(CommandContext& context) {
+  auto* points = context.host().service<FailPoints>();
+  if (points == nullptr || !points->any()) return {};
+  const auto hit = points->hit(kOnPrimaryTransactionalWrite);
+  if (!hit) return {};
+  const ValueView close = hit->view()["closeConnection"];
+  context.close_connection |= close.missing() || close.truthy();
+  const ValueView code = hit->view()["failBeforeCommitExceptionCode"];
+  if (!code.is_number()) return {};
+  return {static_cast<ErrorCode>(code.number_as_int64()),
+          "failing a write before its commit, as a fail point asked for"};
+}
+
+}  // namespace
 
 Result<RetryableStatements> RetryableStatements::make(CommandContext& context,
                                                       const CommandRequest& request,
@@ -91,7 +138,10 @@ Result<std::optional<OwnedDocument>> RetryableStatements::find(std::size_t index
   const auto id = this->id(index);
   if (!id) return std::nullopt;
   MULTIFORA_ASSIGN_R(auto result, context_->store().retried_result(*id));
-  if (!result) return std::nullopt;
+  if (!result) {
+    MULTIFORA_TRY_R(strike_transactional_write(*context_));
+    return std::nullopt;
+  }
   retried_.push_back(id->statement);
   // Nothing is written, but the first answer must be durable before it is given again.
   context_->note_write(context_->store().last_position());

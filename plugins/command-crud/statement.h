@@ -17,7 +17,14 @@ namespace multifora::crud {
 Status check_batch_size(std::size_t count);
 
 // Failures that end the command rather than one statement.
-bool ends_command(ErrorCode code);
+bool ends_command(const CommandContext& context, ErrorCode code);
+// After a statement failed: where it was part of a transaction, that is aborted, and true.
+bool aborts_transaction(const CommandContext& context);
+// A write outside transactions met what a running transaction has written (WriteConflict): waits,
+// holding nothing, until it may be tried again. Not OK: the command was interrupted.
+Status wait_for_writers(const CommandContext& context);
+// WriteConflict outside a transaction.
+bool must_wait(const CommandContext& context, const Status& status);
 
 // {index, code, errmsg, keyPattern ...} of failed statements.
 class WriteErrors {

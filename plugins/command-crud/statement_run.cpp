@@ -46,9 +46,9 @@ Status run_statements(CommandContext& context, const CommandRequest& request,
       done(i, *outcome);
       continue;
     }
-    if (ends_command(outcome.error().code())) return outcome.error();
+    if (ends_command(context, outcome.error().code())) return outcome.error();
     errors.add(i, outcome.error());
-    if (ordered) break;
+    if (aborts_transaction(context) || ordered) break;
   }
   append_totals(reply);
   errors.append_to(reply);

@@ -132,7 +132,10 @@ Result<bool> TtlSweep::sweep_batch(Store& store, Work& work, std::size_t* delete
     if (!there) continue;
     MULTIFORA_ASSIGN_R(const auto document, writer->view().find(entry.id));
     if (!document) continue;
-    MULTIFORA_TRY_R(writer->remove(entry.id, *document));
+    const Status removed = writer->remove(entry.id, *document);
+    // A transaction has it: the next pass looks again.
+    if (removed.code() == ErrorCode::kWriteConflict) continue;
+    MULTIFORA_TRY_R(removed);
     ++*deleted;
     deleted_.add();
   }

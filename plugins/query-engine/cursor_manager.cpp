@@ -11,17 +11,23 @@ namespace {
 
 std::string not_found(std::int64_t id) { return "cursor id " + std::to_string(id) + " not found"; }
 
-Status check_session(const OpenCursor& cursor, std::string_view lsid) {
-  if (cursor.lsid == lsid) return {};
+Status check_session(const OpenCursor& cursor, const SessionInfo& session) {
   const std::string id = std::to_string(cursor.id);
-  if (cursor.lsid.empty())
-    return {location_code(50736),
-            "Cannot run getMore on cursor " + id + ", which was not created in a session, in a session"};
-  if (lsid.empty())
-    return {location_code(50737),
-            "Cannot run getMore on cursor " + id + ", which was created in a session, without an lsid"};
-  return {location_code(50738),
-          "Cannot run getMore on cursor " + id + ", which was created in another session"};
+  const std::string what = "Cannot run getMore on cursor " + id + ", which was ";
+  if (cursor.lsid != session.lsid) {
+    if (cursor.lsid.empty())
+      return {location_code(50736), what + "not created in a session, in a session"};
+    if (session.lsid.empty())
+      return {location_code(50737), what + "created in a session, without an lsid"};
+    return {location_code(50738), what + "created in another session"};
+  }
+  const std::int64_t txn_number = session.in_transaction ? session.txn_number : -1;
+  if (cursor.txn_number == txn_number) return {};
+  if (cursor.txn_number < 0)
+    return {location_code(50739), what + "not created in a transaction, in a transaction"};
+  if (txn_number < 0)
+    return {location_code(50740), what + "created in a transaction, without a transaction number"};
+  return {location_code(50741), what + "created in another transaction"};
 }
 
 class CursorSweeper final : public BackgroundTask {
@@ -65,7 +71,8 @@ Result<std::int64_t> CursorManager::keep(std::unique_ptr<OpenCursor> cursor) {
 }
 
 Result<CursorManager::Pin> CursorManager::pin(std::int64_t id, std::string_view ns,
-                                              std::string_view lsid, Interrupt* interrupt) {
+                                              const SessionInfo& session,
+                                              Interrupt* interrupt) {
   std::lock_guard lock(mutex_);
   const auto at = slots_.find(id);
   if (at == slots_.end() || at->second.killed) return fail(ErrorCode::kCursorNotFound, not_found(id));
@@ -76,7 +83,7 @@ Result<CursorManager::Pin> CursorManager::pin(std::int64_t id, std::string_view 
     return fail(ErrorCode::kUnauthorized,
                 "Requested getMore on namespace '" + std::string(ns) +
                     "', but cursor belongs to a different namespace " + slot.cursor->ns);
-  MULTIFORA_TRY_R(check_session(*slot.cursor, lsid));
+  MULTIFORA_TRY_R(check_session(*slot.cursor, session));
   slot.pinned = true;
   slot.interrupt = interrupt;
   return Pin(*this, slot.cursor.get());
@@ -129,32 +136,25 @@ bool CursorManager::kill(std::int64_t id, std::string_view ns) {
 }
 
 void CursorManager::kill_session(std::string_view lsid) {
-  std::vector<std::unique_ptr<OpenCursor>> ended;
-  std::lock_guard lock(mutex_);
-  for (auto at = slots_.begin(); at != slots_.end();) {
-    const auto next = std::next(at);
-    if (at->second.cursor->lsid == lsid) kill_locked(at, ended);
-    at = next;
-  }
+  kill_if([lsid](const OpenCursor& cursor) { return cursor.lsid == lsid; });
 }
 
-std::map<std::string, std::int64_t> CursorManager::sessions() const {
-  std::map<std::string, std::int64_t> found;
-  const std::lock_guard lock(mutex_);
-  for (const auto& [id, slot] : slots_) {
-    if (slot.cursor->lsid.empty()) continue;
-    std::int64_t& used = found[slot.cursor->lsid];
-    used = std::max(used, slot.cursor->used_ms);
-  }
-  return found;
+void CursorManager::kill_transaction(std::string_view lsid, std::int64_t txn_number) {
+  kill_if([=](const OpenCursor& cursor) {
+    return cursor.txn_number == txn_number && cursor.lsid == lsid;
+  });
 }
 
 void CursorManager::kill_all() {
+  kill_if([](const OpenCursor&) { return true; });
+}
+
+void CursorManager::kill_if(const std::function<bool(const OpenCursor&)>& chosen) {
   std::vector<std::unique_ptr<OpenCursor>> ended;
   std::lock_guard lock(mutex_);
   for (auto at = slots_.begin(); at != slots_.end();) {
     const auto next = std::next(at);
-    kill_locked(at, ended);
+    if (chosen(*at->second.cursor)) kill_locked(at, ended);
     at = next;
   }
 }
@@ -241,12 +241,17 @@ Status reply_first_batch(CommandContext& context, std::unique_ptr<OpenCursor> cu
   std::int64_t id = 0;
   MULTIFORA_TRY(cursor->cursor->detach());
   if (goes_on && !single_batch) {
-    cursor->lsid = context.session().lsid;
+    const SessionInfo& session = context.session();
+    cursor->lsid = session.lsid;
+    cursor->txn_number = session.in_transaction ? session.txn_number : -1;
+    cursor->snapshot_time = context.snapshot_time;
+    cursor->snapshot = context.snapshot;
     auto* manager = context.host().service<CursorManager>();
     MULTIFORA_ASSIGN(id, manager->keep(std::move(cursor)));
   }
   shown.append("id", id);
   shown.append("ns", ns);
+  if (context.snapshot_time != 0) shown.append_timestamp("atClusterTime", context.snapshot_time);
   return {};
 }
 

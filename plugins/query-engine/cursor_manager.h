@@ -8,7 +8,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -47,6 +47,9 @@ struct OpenCursor {
   std::int64_t id = 0;
   std::string ns;
   std::string lsid;  // empty: made outside a session
+  std::int64_t txn_number = -1;  // of the transaction that made it; -1: none
+  std::uint64_t snapshot_time = 0;  // of the snapshot that it reads; 0: none
+  std::shared_ptr<void> snapshot;   // keeps it
   std::unique_ptr<ClientCursor> cursor;
   bool no_timeout = false;
   OwnedDocument stash;  // a document that did not fit into the last batch
@@ -81,15 +84,16 @@ class CursorManager {
     OpenCursor* cursor_;
   };
   // CursorNotFound (43), Unauthorized (13: another namespace), CursorInUse (12051), 50736..50738
-  // (another session). `interrupt` is killed where the cursor is killed meanwhile.
-  Result<Pin> pin(std::int64_t id, std::string_view ns, std::string_view lsid,
+  // (another session), 50739..50741 (another transaction). `interrupt` is killed where the cursor is
+  // killed meanwhile.
+  Result<Pin> pin(std::int64_t id, std::string_view ns, const SessionInfo& session,
                   Interrupt* interrupt);
 
   // False: no such cursor of this namespace.
   bool kill(std::int64_t id, std::string_view ns);
   void kill_session(std::string_view lsid);
-  // The sessions that open cursors belong to, with the time of their last use (wall clock, ms).
-  std::map<std::string, std::int64_t> sessions() const;
+  // Those of one transaction, at its end.
+  void kill_transaction(std::string_view lsid, std::int64_t txn_number);
   void kill_all();
   // Ends those idle for too long; how many.
   std::size_t sweep();
@@ -107,6 +111,7 @@ class CursorManager {
     Interrupt* interrupt = nullptr;
   };
   void release(OpenCursor* cursor, bool keep);
+  void kill_if(const std::function<bool(const OpenCursor&)>& chosen);
   bool kill_locked(std::unordered_map<std::int64_t, Slot>::iterator at,
                    std::vector<std::unique_ptr<OpenCursor>>& ended);
 

@@ -4,8 +4,8 @@
 
 #include "core/plugin/command.h"
 #include "core/plugin/host.h"
+#include "core/plugin/session_gate.h"
 #include "plugins/query-engine/current_op.h"
-#include "plugins/query-engine/cursor_manager.h"
 #include "plugins/query-engine/numeric.h"
 #include "plugins/query-engine/stage.h"
 
@@ -263,60 +263,56 @@ Status parse_current_op(const StageRow&, const ValueView& spec, PipelineContext&
   return {};
 }
 
-// ---------------------------------------------------------------- $listLocalSessions
+// ---------------------------------------------------------------- $listLocalSessions, $listSessions
 
-// SHA-256 of nothing: the digest of the user where nobody has to be one.
-constexpr unsigned char kNobody[32] = {
-    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
-    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
+// SHA-256 of nothing: the user of sessions where there are no users.
+constexpr unsigned char kNobody[] = {0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4,
+                                     0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b,
+                                     0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55};
 
-// The sessions that this process holds anything of: the command's own, and those of open cursors.
-class ListLocalSessionsStage final : public ListStage {
+class SessionsStage final : public ListStage {
  public:
   using ListStage::ListStage;
 
  protected:
   Status make(std::vector<OwnedDocument>& out) override {
-    std::map<std::string, std::int64_t> sessions;
-    if (context().host != nullptr)
-      if (const auto* cursors = context().host->service<CursorManager>()) sessions = cursors->sessions();
-    if (context().command != nullptr && !context().command->session().lsid.empty())
-      sessions[context().command->session().lsid] = context().eval.now_ms;
-    for (const auto& [lsid, used_ms] : sessions) {
-      DocumentBuilder session;
+    const auto* sessions = context().host != nullptr ? context().host->service<SessionGate>() : nullptr;
+    if (sessions == nullptr) return {};
+    sessions->list([&](std::string_view lsid, std::int64_t last_use_ms) {
+      DocumentBuilder d;
       {
-        DocumentBuilder id = session.object("_id");
-        constexpr std::uint8_t kUuid = 4;
-        id.append_binary("id", lsid, kUuid);
+        DocumentBuilder id = d.object("_id");
+        id.append_binary("id", lsid, 4);
         id.append_binary("uid", Bytes(reinterpret_cast<const char*>(kNobody), sizeof kNobody), 0);
       }
-      session.append_date_ms("lastUse", used_ms);
-      out.push_back(std::move(session).finish());
-    }
+      d.append_date_ms("lastUse", last_use_ms);
+      out.push_back(std::move(d).finish());
+    });
     return {};
   }
 };
 
-Status parse_list_local_sessions(const StageRow&, const ValueView& spec, PipelineContext& context, StageList& out) {
+Status parse_list_sessions(const StageRow& row, const ValueView& spec, PipelineContext& context, StageList& out) {
   if (spec.type() != kObject)
-    return {ErrorCode::kTypeMismatch, fmt::format("$listLocalSessions options must be specified in an object, but found: {}",
+    return {ErrorCode::kTypeMismatch, fmt::format("{} options must be specified in an object, but found: {}", row.name,
                                                   type_text(spec))};
-  const DocumentView options = spec.as_document();
-  for (const Element& e : options) {
-    const bool known = (e.name() == "allUsers" && e.type() == kBool) || (e.name() == "users" && e.type() == kArray);
-    if (known) continue;
-    if (e.name() == "allUsers" || e.name() == "users")
-      return {ErrorCode::kTypeMismatch, fmt::format("BSON field '$listLocalSessions.{}' is the wrong type '{}'", e.name(),
-                                                    type_name(e.type()))};
-    return {location_code(40415), fmt::format("BSON field '$listLocalSessions.{}' is an unknown field.", e.name())};
+  for (const Element& e : spec.as_document()) {
+    const bool all = e.name() == "allUsers", users = e.name() == "users";
+    if (!all && !users)
+      return {ErrorCode::kUnknownField, fmt::format("BSON field '{}.{}' is an unknown field.", row.name, e.name())};
+    if (e.type() != (all ? kBool : kArray))
+      return {ErrorCode::kTypeMismatch, fmt::format("BSON field '{}.{}' is the wrong type '{}', expected type '{}'", row.name,
+                                                    e.name(), type_text(e.value()), all ? "bool" : "array")};
   }
-  if (options["allUsers"].truthy() && !options["users"].missing())
+  if (spec.as_document()["allUsers"].truthy() && !spec.as_document()["users"].missing())
     return {ErrorCode::kUnsupportedFormat,
-            "$listLocalSessions may not specify {allUsers:true} and {users:[...]} at the same time"};
-  if (!context.collection.empty())
+            fmt::format("{} may not specify {{allUsers:true}} and {{users:[...]}} at the same time", row.name)};
+  if (row.name == "$listLocalSessions" && !context.collection.empty())
     return {ErrorCode::kInvalidNamespace,
             "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection"};
-  out.push_back(std::make_unique<ListLocalSessionsStage>(context, "$listLocalSessions", spec));
+  if (row.name == "$listSessions" && (context.db != "config" || context.collection != "system.sessions"))
+    return {ErrorCode::kInvalidNamespace, "$listSessions may only be run against config.system.sessions"};
+  out.push_back(std::make_unique<SessionsStage>(context, row.name, spec));
   return {};
 }
 
@@ -326,7 +322,8 @@ constexpr StageRow kRows[] = {
     {"$currentOp", parse_current_op, kSource | kNoCollection},
     {"$documents", parse_documents, kSource | kNoCollection},
     {"$indexStats", parse_index_stats, kSource},
-    {"$listLocalSessions", parse_list_local_sessions, kSource | kNoCollection},
+    {"$listLocalSessions", parse_list_sessions, kSource | kNoCollection},
+    {"$listSessions", parse_list_sessions, kSource},
     {"$planCacheStats", parse_plan_cache_stats, kSource},
 };
 

@@ -29,17 +29,12 @@ Status no_change_streams(const StageRow& row, const ValueView&, PipelineContext&
   return {location_code(40573), fmt::format("The {} stage is only supported where change streams are", row.name)};
 }
 
-Status not_offered(const StageRow& row, const ValueView&, PipelineContext&, StageList&) {
-  return {ErrorCode::kCommandNotSupported, fmt::format("The {} stage is not supported by this server", row.name)};
-}
-
 constexpr StageRow kRows[] = {
     {"$changeStream", no_change_streams, kMustBeFirst | kNotInFacet},
     {"$changeStreamSplitLargeEvent", no_change_streams, kMustBeLast},
     {"$geoNear", no_geo_index, kMustBeFirst | kNotInFacet},
     {"$listSampledQueries", no_sharding, kMustBeFirst | kNotInFacet},
     {"$listSearchIndexes", no_search, kMustBeFirst | kNotInFacet},
-    {"$listSessions", not_offered, kMustBeFirst | kNotInFacet},
     {"$rankFusion", no_search, kMustBeFirst | kNotInFacet},
     {"$rerank", no_search},
     {"$score", no_search},

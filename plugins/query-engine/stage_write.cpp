@@ -14,6 +14,8 @@
 namespace multifora {
 namespace {
 
+constexpr std::int64_t kConflictWaitMs = 20;
+
 using enum BsonType;
 
 struct Target {
@@ -184,6 +186,15 @@ class MergeStage final : public WriteStage {
       if (!d) break;
       if (!writer) MULTIFORA_TRY(open_writer(target_.ns(), writer, bounds));
       Status status = merge(*writer, *d);
+      while (status.code() == ErrorCode::kWriteConflict) {
+        // A running transaction has written here: its end decides.
+        MULTIFORA_TRY(note(writer->commit()));
+        writer.reset();
+        MULTIFORA_TRY(poll());
+        store.wait_for_writers(kConflictWaitMs);
+        MULTIFORA_ASSIGN(writer, store.write(target_.ns(), true));
+        status = merge(*writer, *d);
+      }
       if (!status.ok()) {
         static_cast<void>(note(writer->commit()));
         return status;
