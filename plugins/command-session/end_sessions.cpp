@@ -1,7 +1,8 @@
-// endSessions ends the cursors of sessions; refreshSessions has nothing to do: what a session holds
-// otherwise (results of retryable writes) expires by itself.
+// endSessions ends sessions with their transactions and cursors; refreshSessions keeps them alive.
+#include "core/plugin/host.h"
 #include "plugins/command-session/rows.h"
 #include "plugins/command-session/session_ids.h"
+#include "plugins/command-session/session_table.h"
 
 namespace multifora::session {
 namespace {
@@ -9,13 +10,18 @@ namespace {
 Status run_end(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
   const auto ids = session_ids(request);
   if (!ids) return ids.error();
-  if (!ids->empty()) end_cursors(context, *ids);
+  if (ids->empty()) return {};
+  end_cursors(context.host(), *ids);
+  context.host().service<SessionTable>()->end(*ids);
   return {};
 }
 
-Status run_refresh(CommandContext&, const CommandRequest& request, DocumentBuilder&) {
+Status run_refresh(CommandContext& context, const CommandRequest& request, DocumentBuilder&) {
   const auto ids = session_ids(request);
-  return ids ? Status() : ids.error();
+  if (!ids) return ids.error();
+  for (const std::string& id : *ids)
+    MULTIFORA_TRY(context.host().service<SessionTable>()->touch(id));
+  return {};
 }
 
 }  // namespace

@@ -13,5 +13,11 @@ extern const CommandRow kRefreshSessions;
 extern const CommandRow kKillSessions;
 extern const CommandRow kKillAllSessions;
 extern const CommandRow kKillAllSessionsByPattern;
+extern const CommandRow kCommitTransaction;
+extern const CommandRow kAbortTransaction;
+extern const CommandRow kReplSetGetStatus;
+extern const CommandRow kReplSetGetConfig;
+extern const CommandRow kReplSetInitiate;
+extern const CommandRow kReplSetStepDown;
 
 }  // namespace multifora::session

@@ -11,6 +11,8 @@ std::string field_path(const CommandRequest& request, const Element& element) {
   return name + "." + name + "." + std::string(element.name());
 }
 
+}  // namespace
+
 Result<std::string> session_id(const std::string& path, DocumentView document) {
   const ValueView id = document["id"];
   if (id.missing())
@@ -25,8 +27,6 @@ Result<std::string> session_id(const std::string& path, DocumentView document) {
                 "uuid must be a 16-byte binary field with UUID (4) subtype");
   return std::string(id.binary_bytes());
 }
-
-}  // namespace
 
 Status check_array_target(const CommandRequest& request) {
   const std::string name(request.name());
@@ -56,8 +56,8 @@ Result<std::vector<std::string>> session_ids(const CommandRequest& request) {
   return ids;
 }
 
-void end_cursors(CommandContext& context, const std::vector<std::string>& ids) {
-  auto* cursors = context.host().service<CursorManager>();
+void end_cursors(PluginHost& host, const std::vector<std::string>& ids) {
+  auto* cursors = host.service<CursorManager>();
   if (cursors == nullptr) return;
   if (ids.empty()) cursors->kill_all();
   for (const std::string& id : ids) cursors->kill_session(id);

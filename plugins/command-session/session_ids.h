@@ -13,7 +13,9 @@ namespace multifora::session {
 Result<std::vector<std::string>> session_ids(const CommandRequest& request);
 // TypeMismatch where the command's first field is no array of documents.
 Status check_array_target(const CommandRequest& request);
+// The 16 bytes of {id: UUID, uid: ...}; `path` is where it stands.
+Result<std::string> session_id(const std::string& path, DocumentView document);
 // Ends the cursors that these sessions opened; all cursors where `ids` is empty.
-void end_cursors(CommandContext& context, const std::vector<std::string>& ids);
+void end_cursors(PluginHost& host, const std::vector<std::string>& ids);
 
 }  // namespace multifora::session

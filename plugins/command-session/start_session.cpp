@@ -1,9 +1,11 @@
-// startSession: a fresh session id. Sessions need no registration: any id is accepted with any
-// command, and what belongs to one (retryable results, cursors) is found by its id.
+// startSession: a fresh session id. Clients may as well choose their own: a session begins with its
+// first use.
 #include <random>
 
 #include "core/base/limits.h"
+#include "core/plugin/host.h"
 #include "plugins/command-session/rows.h"
+#include "plugins/command-session/session_table.h"
 
 namespace multifora::session {
 namespace {
@@ -19,8 +21,10 @@ std::string new_uuid() {
   return uuid;
 }
 
-Status run(CommandContext&, const CommandRequest&, DocumentBuilder& reply) {
-  reply.object("id").append_binary("id", new_uuid(), 4);
+Status run(CommandContext& context, const CommandRequest&, DocumentBuilder& reply) {
+  const std::string id = new_uuid();
+  MULTIFORA_TRY(context.host().service<SessionTable>()->touch(id));
+  reply.object("id").append_binary("id", id, 4);
   reply.append("timeoutMinutes", static_cast<std::int32_t>(limits::kSessionIdleMinutes));
   return {};
 }
