@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/plugin/command.h"
+#include "core/plugin/default_concerns.h"
 
 namespace multifora::diagnostic_commands {
 
@@ -21,6 +22,7 @@ extern const CommandRow kRolesInfo;
 extern const CommandRow kGetParameter;
 extern const CommandRow kSetParameter;
 extern const CommandRow kGetDefaultRwConcern;
+extern const CommandRow kSetDefaultRwConcern;
 // logging.cpp
 extern const CommandRow kGetLog;
 extern const CommandRow kLogRotate;
@@ -41,5 +43,8 @@ extern const CommandRow kDataSize;
 extern const CommandRow kCreateBackup;
 // validate.cpp
 extern const CommandRow kValidate;
+
+// The service that the dispatcher asks for concerns that a request does not give.
+std::shared_ptr<DefaultConcerns> make_default_concerns();
 
 }  // namespace multifora::diagnostic_commands

@@ -1,4 +1,4 @@
-// getParameter, setParameter and the default concerns. Parameters are rows; all are read-only: what can
+// getParameter and setParameter. Parameters are rows; all are read-only: what can
 // be configured is configured in the file, by the key that the row names.
 #include "core/base/limits.h"
 #include "core/base/version.h"
@@ -20,8 +20,10 @@ const Parameter kParameters[] = {
     {"authenticationMechanisms",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.array(name); }},
     {"enableTestCommands",
-     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); },
-     "test_commands.enabled"},
+     [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
+       out.append(name,
+                  context.host().config().integer("test_commands", "enabled").value_or(0) != 0);
+     }},
     {"featureCompatibilityVersion",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) {
        out.object(name).append("version", kFeatureCompatibilityVersion);
@@ -93,18 +95,6 @@ Status run_set(CommandContext&, const CommandRequest& request, DocumentBuilder&)
   return {ErrorCode::kInvalidOptions, "no option found to set, use help:true to see options "};
 }
 
-Status run_default_concern(CommandContext& context, const CommandRequest&, DocumentBuilder& reply) {
-  reply.object("defaultReadConcern").append("level", "local");
-  {
-    auto write = reply.object("defaultWriteConcern");
-    write.append("w", "majority").append("wtimeout", 0);
-  }
-  reply.append("defaultWriteConcernSource", "implicit");
-  reply.append("defaultReadConcernSource", "implicit");
-  reply.append_date_ms("localUpdateWallClockTime", context.host().clock().wall_ms());
-  return {};
-}
-
 }  // namespace
 
 const CommandRow kGetParameter{.name = "getParameter",
@@ -121,13 +111,5 @@ const CommandRow kSetParameter{.name = "setParameter",
                                .flags = kAdminOnly | kAnyOptions,
                                .options = {},
                                .run = run_set};
-const CommandRow kGetDefaultRwConcern{.name = "getDefaultRWConcern",
-                                      .aliases = {},
-                                      .help = "Default read and write concern.",
-                                      .privilege = "getDefaultRWConcern",
-                                      .flags = kAdminOnly,
-                                      // They are nowhere but in memory.
-                                      .options = {{"inMemory", kOptBoolish, kNoEffect}},
-                                      .run = run_default_concern};
 
 }  // namespace multifora::diagnostic_commands

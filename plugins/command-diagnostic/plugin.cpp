@@ -11,11 +11,11 @@ Status register_plugin(PluginHost& host) {
   for (const CommandRow* row :
        {&kPing, &kBuildInfo, &kHostInfo, &kWhatsMyUri, &kListCommands, &kGetCmdLineOpts,
         &kConnectionStatus, &kUsersInfo, &kRolesInfo, &kGetParameter, &kSetParameter,
-        &kGetDefaultRwConcern, &kGetLog, &kLogRotate, &kCurrentOp, &kKillOp, &kFsync, &kFsyncUnlock,
+        &kGetDefaultRwConcern, &kSetDefaultRwConcern, &kGetLog, &kLogRotate, &kCurrentOp, &kKillOp, &kFsync, &kFsyncUnlock,
         &kShutdown, &kTop, &kServerStatus, &kDbStats, &kCollStats, &kDataSize, &kValidate, &kCompact,
         &kCreateBackup})
     MULTIFORA_TRY(host.add_command(row));
-  return {};
+  return host.add_service<DefaultConcerns>(make_default_concerns());
 }
 
 }  // namespace
