@@ -8,7 +8,7 @@ namespace {
 const GenericRow kGenericRows[] = {
     {{"$db", kOptString}, GenericArgument::kDb},
     {{"lsid", kOptObject}, GenericArgument::kLsid},
-    {{"$clusterTime", kOptObject}, GenericArgument::kIgnored},
+    {{"$clusterTime", kOptObject}, GenericArgument::kClusterTime},
     {{"txnNumber", kOptInt64}, GenericArgument::kTxnNumber},
     {{"$readPreference", kOptObject}, GenericArgument::kReadPreference},
     {{"writeConcern", kOptObject}, GenericArgument::kWriteConcern},

@@ -17,6 +17,7 @@ enum class GenericArgument : std::uint8_t {
   kTxnNumber,
   kAutocommit,
   kStartTransaction,
+  kClusterTime,
   kMaxTimeMs,
   kReadConcern,
   kWriteConcern,

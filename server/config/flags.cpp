@@ -21,6 +21,11 @@ constexpr PluginFlag kPluginFlags[] = {
      "seconds between sweeps of expired documents"},
 };
 
+bool is_switch(const ConfigKey& key) {
+  ServerConfig config;
+  return std::holds_alternative<bool*>(key.slot(config));
+}
+
 po::options_description make_options() {
   po::options_description options("Options");
   auto add = options.add_options();
@@ -30,9 +35,13 @@ po::options_description make_options() {
   add("set", po::value<std::vector<std::string>>()->composing(),
       "section.key=value: any key of the configuration; may be repeated");
   for (const ConfigKey& key : config_keys())
-    if (!key.flag.empty())
-      add(std::string(key.flag).c_str(), po::value<std::string>(),
+    if (!key.flag.empty()) {
+      auto* value = po::value<std::string>();
+      // A switch needs no value.
+      if (is_switch(key)) value->implicit_value("true", "");
+      add(std::string(key.flag).c_str(), value,
           (std::string(key.help) + " [" + std::string(key.name) + "]").c_str());
+    }
   for (const PluginFlag& flag : kPluginFlags)
     add(std::string(flag.flag).c_str(), po::value<std::string>(),
         (std::string(flag.help) + " [" + std::string(flag.key) + "]").c_str());

@@ -22,6 +22,13 @@ TEST_CASE("flags override defaults") {
   CHECK(line->config.net.threads == 3);
 }
 
+TEST_CASE("a switch needs no value") {
+  CHECK_FALSE(parse_command_line({})->config.test_commands.enabled);
+  CHECK(parse_command_line({"--test-commands"})->config.test_commands.enabled);
+  CHECK(parse_command_line({"--test-commands", "--port", "0"})->config.test_commands.enabled);
+  CHECK_FALSE(parse_command_line({"--test-commands=false"})->config.test_commands.enabled);
+}
+
 TEST_CASE("mistakes on the command line") {
   const auto refusal = [](std::vector<std::string> arguments) {
     const auto line = parse_command_line(arguments);

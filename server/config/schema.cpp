@@ -46,7 +46,7 @@ const ConfigKey kKeys[] = {
     {"log.path", MULTIFORA_SLOT(log.path), 0, 0, "log-path", "log file; empty: standard output"},
     {"log.slow_ms", MULTIFORA_SLOT(log.slow_ms), 0, kNoMax / 1000, "",
      "commands that take longer are logged"},
-    {"test_commands.enabled", MULTIFORA_SLOT(test_commands.enabled), 0, 0, "",
+    {"test_commands.enabled", MULTIFORA_SLOT(test_commands.enabled), 0, 0, "test-commands",
      "offer commands that only tests need (failCommand)"},
     {"plugins", MULTIFORA_SLOT(plugins), 0, 0, "", "shared objects to load"},
 };

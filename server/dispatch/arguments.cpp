@@ -70,6 +70,16 @@ Status parse_max_time(const ValueView& value, Arguments& out) {
   return {};
 }
 
+// The signature says who vouches for the time; without users everybody may.
+Status parse_cluster_time(DocumentView document, Arguments& out) {
+  const ValueView time = document["clusterTime"];
+  if (time.missing()) return missing_field("$clusterTime", "clusterTime");
+  if (time.type() != BsonType::kTimestamp)
+    return wrong_type("$clusterTime", {"clusterTime", kOptTimestamp}, time.type());
+  out.cluster_time = time.as_timestamp();
+  return {};
+}
+
 Status take_generic(const CommandRow& row, GenericArgument what, const ValueView& value, Arguments& out) {
   switch (what) {
     case GenericArgument::kDb:
@@ -91,6 +101,8 @@ Status take_generic(const CommandRow& row, GenericArgument what, const ValueView
       if (!out.start_transaction)
         return {ErrorCode::kInvalidOptions, "Specifying startTransaction=false is not allowed."};
       return {};
+    case GenericArgument::kClusterTime:
+      return parse_cluster_time(value.as_document(), out);
     case GenericArgument::kMaxTimeMs:
       return parse_max_time(value, out);
     case GenericArgument::kReadConcern:

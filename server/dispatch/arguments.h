@@ -23,6 +23,7 @@ struct Arguments {
   std::int64_t max_time_ms = 0;
   // The row has an option of its own named maxTimeMS: the handler gives it its meaning.
   bool own_max_time = false;
+  std::uint64_t cluster_time = 0;  // of $clusterTime; 0: none
   ValueView read_concern;
   ValueView write_concern;
   std::string_view api_version;

@@ -106,7 +106,7 @@ TEST_CASE("generic arguments") {
   const Parsed parsed = parse([&](auto& b) {
     b.object("lsid").append_binary("id", uuid, 4);
     b.append("txnNumber", std::int64_t{5}).append("maxTimeMS", 1000).append("comment", 1);
-    b.object("$clusterTime");
+    b.object("$clusterTime").append_timestamp("clusterTime", 7);
     b.object("$readPreference").append("mode", "secondaryPreferred");
     b.append("apiVersion", "1").append("apiStrict", true);
   });
@@ -115,11 +115,15 @@ TEST_CASE("generic arguments") {
   CHECK(parsed.arguments.lsid == uuid);
   CHECK(parsed.arguments.txn_number == 5);
   CHECK(parsed.arguments.max_time_ms == 1000);
+  CHECK(parsed.arguments.cluster_time == 7);
   CHECK(parsed.arguments.api_strict);
 
   const auto code = [](auto fill) { return parse(fill).status.code(); };
   CHECK(code([](auto& b) { b.append("lsid", 1); }) == ErrorCode::kTypeMismatch);
   CHECK(code([](auto& b) { b.object("lsid"); }) == location_code(40414));
+  CHECK(code([](auto& b) { b.object("$clusterTime"); }) == location_code(40414));
+  CHECK(code([](auto& b) { b.object("$clusterTime").append("clusterTime", 1); }) ==
+        ErrorCode::kTypeMismatch);
   CHECK(code([](auto& b) { b.object("lsid").append_binary("id", "short", 4); }) ==
         ErrorCode::kInvalidUUID);
   CHECK(code([](auto& b) { b.object("lsid").append("x", 1); }) == location_code(40415));

@@ -89,8 +89,13 @@ Status take_field(const Element& field, std::string_view command, ReadConcern& o
     out.after_cluster_time = field->as_timestamp();
     return {};
   }
+  if (name == "atClusterTime") {
+    MULTIFORA_TRY(check_type("readConcern", {name, kOptTimestamp, 0}, field.value()));
+    out.at_cluster_time = field->as_timestamp();
+    return {};
+  }
   if (name == "provenance") return {};
-  if (name == "atClusterTime" || name == "afterOpTime" || name == "allowTransactionTableSnapshot" ||
+  if (name == "afterOpTime" || name == "allowTransactionTableSnapshot" ||
       name == "waitLastStableRecoveryTimestamp")
     return {ErrorCode::kCommandNotSupported, "readConcern." + std::string(name) +
                                                  " is not supported (command " +
@@ -137,6 +142,12 @@ Result<ReadConcern> parse_read_concern(std::string_view command, DocumentView do
     return fail(ErrorCode::kInvalidOptions,
                 "afterClusterTime field can be set only if level is equal to local, majority, or "
                 "snapshot");
+  if (out.at_cluster_time != 0 && out.level != ReadLevel::kSnapshot)
+    return fail(ErrorCode::kInvalidOptions,
+                "atClusterTime field can be set only if level is equal to snapshot");
+  if (out.at_cluster_time != 0 && out.after_cluster_time != 0)
+    return fail(ErrorCode::kInvalidOptions,
+                "Can only specify one of afterClusterTime and atClusterTime");
   out.given = !document.empty();
   return out;
 }

@@ -5,9 +5,12 @@
 #include <new>
 
 #include "core/base/assert.h"
+#include "core/base/error_codes_rare.h"
 #include "core/base/limits.h"
+#include "core/plugin/default_concerns.h"
 #include "core/plugin/names.h"
 #include "core/plugin/option_check.h"
+#include "core/plugin/session_gate.h"
 #include "core/store/store.h"
 #include "server/dispatch/reply.h"
 
@@ -65,7 +68,11 @@ Dispatcher::Dispatcher(PluginHost& host, Store* store, Durability* durability,
       store_(store),
       durability_(durability),
       options_(std::move(options)),
+      sessions_(host.service<SessionGate>()),
+      defaults_(host.service<DefaultConcerns>()),
+      fail_points_(host.service<FailPoints>()),
       boot_time_(static_cast<std::uint64_t>(host.clock().wall_ms() / 1000) << 32 | 1) {
+  if (fail_points_ != nullptr) fail_points_->declare(kFailCommand, check_fail_command);
   for (const CommandRow* row : host.commands()) {
     MULTIFORA_ASSERT(row->options.size() <= limits::kCommandOptionsMax);
     const MetricsRegistry::Labels labels{{"command", std::string(row->name)}};
@@ -98,6 +105,8 @@ Dispatcher::Next Dispatcher::start(Operation& operation, DocumentView body,
   operation.durable_position_ = 0;
   operation.durable_timeout_ms_ = 0;
   operation.waited_ = false;
+  operation.blocked_ = false;
+  operation.fault_.reset();
   operation.arguments_ = Arguments();
   const Status status = prepare(operation, body, sequences, traits);
   if (!status.ok()) {
@@ -111,6 +120,35 @@ Dispatcher::Next Dispatcher::start(Operation& operation, DocumentView body,
     meter(operation);
     return Next::kReply;
   }
+  if (fail_points_ != nullptr && fail_points_->any()) {
+    operation.fault_ = find_command_fault(*fail_points_, *operation.row_->row, *operation.request_,
+                                          operation.client_);
+    if (operation.fault_) return strike(operation);
+  }
+  return run_handler(operation);
+}
+
+// failCommand: waits without holding a thread, then goes on in after_block().
+Dispatcher::Next Dispatcher::strike(Operation& operation) {
+  const std::int64_t block_ms = operation.fault_->block_ms;
+  if (block_ms == 0) return after_block(operation);
+  operation.blocked_ = true;
+  std::int64_t until_us = host_.clock().monotonic_us() + block_ms * 1000;
+  const std::int64_t deadline_us = operation.interrupt_->deadline_us();
+  if (deadline_us != 0) until_us = std::min(until_us, deadline_us);
+  operation.wait_ = std::make_unique<Wait>();
+  operation.wait_->deadline_us = until_us;
+  operation.wait_->subscribe = [](std::function<void()>) { return [] {}; };
+  return Next::kWait;
+}
+
+Dispatcher::Next Dispatcher::after_block(Operation& operation) {
+  operation.blocked_ = false;
+  const CommandFault& fault = *operation.fault_;
+  if (const Status status = operation.interrupt_->check_slow(); !status.ok())
+    return complete(operation, status);
+  if (fault.close_connection) return Next::kClose;
+  if (fault.error) return complete(operation, fault.failure());
   return run_handler(operation);
 }
 
@@ -135,6 +173,7 @@ Status Dispatcher::prepare(Operation& operation, DocumentView body,
     MULTIFORA_TRY(parse_arguments(*row->row, body, sequences, arguments));
   }
   MULTIFORA_TRY(check_database_name(arguments.db, DollarInName::kAllowed));
+  MULTIFORA_TRY(take_cluster_time(arguments.cluster_time));
 
   const std::int64_t now_us = host_.clock().monotonic_us();
   const std::int64_t id = next_operation_id_.fetch_add(1, std::memory_order_relaxed);
@@ -158,6 +197,21 @@ Status Dispatcher::prepare(Operation& operation, DocumentView body,
   session.txn_number = arguments.txn_number;
   session.start_transaction = arguments.start_transaction;
   session.in_transaction = arguments.has_autocommit;
+  return {};
+}
+
+// A client may know a later time than this server: another member's, or of unacknowledged writes that
+// a crash has taken. Its reads and writes must come after it.
+Status Dispatcher::take_cluster_time(std::uint64_t time) {
+  if (time == 0 || durability_ == nullptr || !replica_set()) return {};
+  if (time <= durability_->last_position()) return {};
+  constexpr std::int64_t kDriftSecondsMax = 365 * 24 * 3600;
+  if (static_cast<std::int64_t>(time >> 32) > host_.clock().wall_ms() / 1000 + kDriftSecondsMax)
+    return {rare::kClusterTimeFailsRateLimiter,
+            "New cluster time, " + std::to_string(time >> 32) +
+                ", is too far from this node's wall clock time, " +
+                std::to_string(host_.clock().wall_ms() / 1000) + "."};
+  if (time > boot_time_) durability_->advance_to(time);
   return {};
 }
 
@@ -187,6 +241,31 @@ Status Dispatcher::check_api(const CommandRow& row, const Arguments& arguments) 
                                           std::string(row.name) + " is not in API Version 1"};
 }
 
+Status Dispatcher::check_in_transaction(const CommandRow& row, const Arguments& arguments) const {
+  const std::string name(row.name);
+  if (sessions_ == nullptr)
+    return {ErrorCode::kOperationNotSupportedInTransaction,
+            "multi-document transactions need the plugin command-session, which is not loaded"};
+  if ((row.flags & (kAllowedInTransaction | kEndsTransaction)) == 0)
+    return {ErrorCode::kOperationNotSupportedInTransaction,
+            "Cannot run '" + name + "' in a multi-document transaction."};
+  if ((row.flags & kEndsTransaction) != 0) {
+    if (arguments.start_transaction)
+      return {ErrorCode::kOperationNotSupportedInTransaction,
+              "Cannot run '" + name + "' as the first command of a transaction"};
+    return {};
+  }
+  if (!arguments.write_concern.missing())
+    return {ErrorCode::kInvalidOptions,
+            "writeConcern is not allowed within a multi-statement transaction"};
+  const bool internal = arguments.db == "admin" || arguments.db == "config" || arguments.db == "local";
+  if (internal && (row.flags & kAdminOnly) == 0)
+    return {ErrorCode::kOperationNotSupportedInTransaction,
+            "Cannot run command against the '" + std::string(arguments.db) +
+                "' database in a transaction."};
+  return {};
+}
+
 Status Dispatcher::check_session(const CommandRow& row, const Arguments& arguments) const {
   const bool has_number = arguments.txn_number >= 0;
   const bool has_session = !arguments.lsid.empty();
@@ -205,15 +284,30 @@ Status Dispatcher::check_session(const CommandRow& row, const Arguments& argumen
   if (!replica_set())
     return {ErrorCode::kIllegalOperation,
             "Transaction numbers are only allowed on a replica set member or mongos"};
-  if (arguments.has_autocommit)
-    return {ErrorCode::kOperationNotSupportedInTransaction,
-            "multi-document transactions are not supported by this version of MultiforaDB; cannot "
-            "run '" + std::string(row.name) + "' in a multi-document transaction"};
-  if ((row.flags & kRetryableWrite) == 0)
+  if (arguments.has_autocommit) return check_in_transaction(row, arguments);
+  if ((row.flags & kRetryableWrite) == 0 || (row.flags & kEndsTransaction) != 0)
     return {location_code(50768),
             "txnNumber may only be provided for multi-document transactions and retryable write "
             "commands. autocommit:false was not provided, and " +
                 std::string(row.name) + " is not a retryable write command."};
+  return {};
+}
+
+// Those of setDefaultRWConcern, where the request gives none.
+Status Dispatcher::apply_defaults(Operation& operation, const CommandRow& row) {
+  const Arguments& arguments = operation.arguments_;
+  if (arguments.has_autocommit) return {};
+  const auto defaults = defaults_->get(*store_);
+  if (!defaults) return {};
+  if (arguments.write_concern.missing() && (row.flags & kAcceptsWriteConcern) != 0 &&
+      !defaults->write.view().empty()) {
+    MULTIFORA_ASSIGN(operation.write_concern_, parse_write_concern(defaults->write.view()));
+  }
+  if (arguments.read_concern.missing() && (row.flags & kAcceptsReadConcern) != 0 &&
+      !defaults->read.view().empty()) {
+    MULTIFORA_ASSIGN(operation.read_concern_,
+                     parse_read_concern(row.name, defaults->read.view()));
+  }
   return {};
 }
 
@@ -228,18 +322,27 @@ Status Dispatcher::check_concerns(Operation& operation, const CommandRow& row) {
       return {ErrorCode::kInvalidOptions, "Command does not support writeConcern"};
     if (!replica_set()) MULTIFORA_TRY(refused_by_standalone(operation.write_concern_));
   }
+  if (defaults_ != nullptr && store_ != nullptr) MULTIFORA_TRY(apply_defaults(operation, row));
   if (arguments.read_concern.missing()) return {};
   MULTIFORA_ASSIGN(operation.read_concern_,
                    parse_read_concern(row.name, arguments.read_concern.as_document()));
   const ReadConcern& concern = operation.read_concern_;
-  if ((row.flags & kAcceptsReadConcern) == 0 && concern.level != ReadLevel::kLocal)
+  SessionInfo& session = operation.context_->session();
+  session.has_read_concern = concern.given;
+  session.read_level = concern.level;
+  session.at_cluster_time = concern.at_cluster_time;
+  const bool in_transaction = session.in_transaction;
+  if ((row.flags & kAcceptsReadConcern) == 0 && concern.level != ReadLevel::kLocal &&
+      !in_transaction)
     return {ErrorCode::kInvalidOptions,
             "Command " + std::string(row.name) + " does not support { readConcern: { level: \"" +
                 std::string(read_level_name(concern.level)) +
                 "\" } } :: caused by :: read concern not supported"};
-  if (concern.level == ReadLevel::kSnapshot)
+  if (concern.level == ReadLevel::kSnapshot && !in_transaction &&
+      ((row.flags & kAllowedInTransaction) == 0 || sessions_ == nullptr || !replica_set()))
     return {ErrorCode::kInvalidOptions,
-            "readConcern level snapshot is not supported by this version of MultiforaDB"};
+            "readConcern level snapshot is not supported for the command " + std::string(row.name) +
+                " outside a transaction"};
   if (!replica_set() && (concern.level == ReadLevel::kLinearizable || concern.after_cluster_time))
     return {ErrorCode::kNotAReplicaSet,
             "node needs to be a replica set member to use this readConcern"};
@@ -249,12 +352,25 @@ Status Dispatcher::check_concerns(Operation& operation, const CommandRow& row) {
   return {};
 }
 
+Status Dispatcher::run_in_session(Operation& operation, DocumentBuilder& reply) {
+  const CommandRow& row = *operation.row_->row;
+  CommandContext& context = *operation.context_;
+  const SessionInfo& session = context.session();
+  const bool in_session = sessions_ != nullptr && (!session.lsid.empty() ||
+                                                   session.read_level == ReadLevel::kSnapshot);
+  if (!in_session) return guarded_run(row, context, *operation.request_, reply);
+  MULTIFORA_TRY(sessions_->enter(context, row));
+  Status status = guarded_run(row, context, *operation.request_, reply);
+  sessions_->leave(context, row, status);
+  return status;
+}
+
 Dispatcher::Next Dispatcher::run_handler(Operation& operation) {
   operation.context_->more_to_come = false;
   Status status;
   {
     DocumentBuilder reply(&operation.reply);
-    status = guarded_run(*operation.row_->row, *operation.context_, *operation.request_, reply);
+    status = run_in_session(operation, reply);
     if (status.ok()) {
       operation.wait_ = operation.context_->take_wait();
       if (operation.wait_ == nullptr) append_tail(operation, reply);
@@ -264,6 +380,7 @@ Dispatcher::Next Dispatcher::run_handler(Operation& operation) {
     operation.reply.resize(operation.reply_start_);
     return Next::kWait;
   }
+  if (operation.context_->close_connection) return Next::kClose;
   return complete(operation, status);
 }
 
@@ -297,7 +414,8 @@ std::uint64_t Dispatcher::position_to_wait_for(Operation& operation) const {
   if (durability_ == nullptr) return 0;
   std::uint64_t position = 0;
   if (operation.write_concern_.waits_for_disk()) position = operation.context_->write_position();
-  if (operation.read_concern_.waits_for_disk())
+  // What a transaction has read must be durable when it commits, not before.
+  if (operation.read_concern_.waits_for_disk() && !operation.arguments_.has_autocommit)
     position = std::max(position, durability_->last_position());
   return position > durability_->durable_position() ? position : 0;
 }
@@ -339,10 +457,28 @@ void Dispatcher::keep_request(Operation& operation) {
   operation.kept_db_ = operation.arguments_.db;
   operation.arguments_.db = operation.kept_db_;
   operation.request_.emplace(operation.body_, operation.arguments_.db,
-                             std::vector<DocumentSequence>());
+                             keep_sequences(operation));
+}
+
+// Copies of the request's sequences, as views into the operation.
+std::vector<DocumentSequence> Dispatcher::keep_sequences(Operation& operation) {
+  std::vector<std::unique_ptr<Operation::KeptSequence>> kept;
+  std::vector<DocumentSequence> views;
+  for (const DocumentSequence& sequence : operation.request_->sequences()) {
+    auto copy = std::make_unique<Operation::KeptSequence>();
+    copy->name = sequence.name;
+    for (const DocumentView document : sequence.documents) copy->documents.emplace_back(document);
+    DocumentSequence& view = views.emplace_back();
+    view.name = copy->name;
+    for (const OwnedDocument& document : copy->documents) view.documents.push_back(document.view());
+    kept.push_back(std::move(copy));
+  }
+  operation.kept_sequences_ = std::move(kept);
+  return views;
 }
 
 Dispatcher::Next Dispatcher::resume(Operation& operation) {
+  if (operation.blocked_) return after_block(operation);
   operation.waited_ = true;
   // A handler that waits takes maxTimeMS as the time that it may wait.
   operation.interrupt_->set_deadline_us(0);
@@ -367,6 +503,8 @@ void Dispatcher::finish(Operation& operation) {
   }
   operation.request_.reset();
   operation.wait_.reset();
+  operation.fault_.reset();
+  operation.kept_sequences_.clear();
   constexpr std::size_t kKeptMax = 1024;
   if (operation.kept_body_.bytes().size() > kKeptMax) operation.kept_body_ = OwnedDocument();
 }
@@ -385,7 +523,33 @@ void Dispatcher::append_tail(Operation& operation, DocumentBuilder& reply) const
     if (const Status failed = unsatisfiable(concern); !failed.ok())
       append_write_concern_error(reply, failed, concern);
   }
+  if (operation.fault_ && !operation.fault_->write_concern_error.missing()) {
+    reply.append("writeConcernError", operation.fault_->write_concern_error);
+    append_labels(operation, ErrorCode::kOK, reply);
+  }
   reply.append("ok", 1.0);
+}
+
+void Dispatcher::append_labels(const Operation& operation, ErrorCode code,
+                               DocumentBuilder& reply) {
+  LabelInput input;
+  input.code = code;
+  if (operation.fault_) {
+    const CommandFault& fault = *operation.fault_;
+    if (!fault.labels.missing()) {
+      if (!fault.labels.as_document().empty()) reply.append("errorLabels", fault.labels);
+      return;
+    }
+    if (fault.write_concern_error.type() == BsonType::kObject)
+      input.write_concern_code = static_cast<ErrorCode>(
+          fault.write_concern_error.as_document()["code"].number_as_int64());
+  }
+  const Arguments& arguments = operation.arguments_;
+  input.in_transaction = arguments.has_autocommit;
+  input.retryable_write = arguments.txn_number >= 0 && !arguments.has_autocommit;
+  input.ends_transaction =
+      operation.row_ != nullptr && (operation.row_->row->flags & kEndsTransaction) != 0;
+  append_error_labels(reply, input);
 }
 
 std::uint64_t Dispatcher::cluster_time() const {
@@ -408,7 +572,7 @@ void Dispatcher::replace_reply(Operation& operation, const Status& status) {
   {
     DocumentBuilder reply(&operation.reply);
     append_error(reply, status);
-    append_error_labels(reply, status.code(), operation.arguments_.txn_number >= 0);
+    append_labels(operation, status.code(), reply);
   }
   append_times(operation);
   if (is_server_failure(status.code())) log_failure(operation, status);

@@ -7,6 +7,7 @@
 //                  or -> kDurable -> durable()            (whole, held back until it is on disk;
 //                                                          the request's bytes may go)
 //                  or -> kWait    -> resume() -> ...      (the handler waits for an event)
+//                  or -> kClose                           (no reply: the connection is to be closed)
 // and, where a reply has more_to_come(), again() -> ... for the next one.
 //
 // Any number of threads; one operation is on one thread at a time.
@@ -41,6 +42,10 @@ struct DispatchRow {
   Counter* latency_us = nullptr;
 };
 
+class DefaultConcerns;
+class FailPoints;
+class SessionGate;
+
 class Dispatcher : public CommandRunner {
  public:
   // `host` is frozen. `store` and `durability` may be null (then nothing waits for a disk). All
@@ -48,7 +53,7 @@ class Dispatcher : public CommandRunner {
   Dispatcher(PluginHost& host, Store* store, Durability* durability, DispatchOptions options);
   ~Dispatcher() override;
 
-  enum class Next { kReply, kDurable, kWait };
+  enum class Next { kReply, kDurable, kWait, kClose };
 
   // `body` and `sequences` must live until the request is done, or until keep_request().
   Next start(Operation& operation, DocumentView body, std::vector<DocumentSequence> sequences,
@@ -76,14 +81,22 @@ class Dispatcher : public CommandRunner {
   const DispatchRow* find(std::string_view name) const;
   Status prepare(Operation& operation, DocumentView body,
                  const std::vector<DocumentSequence>& sequences, const RequestTraits& traits);
+  Status take_cluster_time(std::uint64_t time);
   Status admit(Operation& operation, const CommandRow& row);
+  Status check_in_transaction(const CommandRow& row, const Arguments& arguments) const;
   Status check_session(const CommandRow& row, const Arguments& arguments) const;
   Status check_api(const CommandRow& row, const Arguments& arguments) const;
+  Status apply_defaults(Operation& operation, const CommandRow& row);
   Status check_concerns(Operation& operation, const CommandRow& row);
+  Next strike(Operation& operation);
+  Next after_block(Operation& operation);
+  Status run_in_session(Operation& operation, DocumentBuilder& reply);
   Next run_handler(Operation& operation);
   Next complete(Operation& operation, const Status& status);
+  static std::vector<DocumentSequence> keep_sequences(Operation& operation);
   static void let_message_go(Operation& operation);
   void append_tail(Operation& operation, DocumentBuilder& reply) const;
+  static void append_labels(const Operation& operation, ErrorCode code, DocumentBuilder& reply);
   void append_times(Operation& operation);
   void replace_reply(Operation& operation, const Status& status);
   std::uint64_t position_to_wait_for(Operation& operation) const;
@@ -98,6 +111,9 @@ class Dispatcher : public CommandRunner {
   Store* store_;
   Durability* durability_;
   DispatchOptions options_;
+  SessionGate* sessions_;      // null: nobody keeps sessions
+  DefaultConcerns* defaults_;  // null: there are none
+  FailPoints* fail_points_;    // null but in a server with test commands
   std::uint64_t boot_time_;
   std::unordered_map<std::string_view, DispatchRow> rows_;
   OperationRegistry operations_;

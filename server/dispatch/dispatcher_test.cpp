@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include "core/bson/validate.h"
 
@@ -87,6 +89,7 @@ class Fixture {
  public:
   explicit Fixture(std::string set_name = "rs0") {
     for (const CommandRow* row : kRows) REQUIRE(host.add_command(row).ok());
+    REQUIRE(host.add_service<FailPoints>(points).ok());
     host.freeze();
     dispatcher = std::make_unique<Dispatcher>(host, nullptr, &log,
                                               DispatchOptions{std::move(set_name), 100});
@@ -117,6 +120,23 @@ class Fixture {
     return number;
   }
 
+  // Turns failCommand on for `command`, once.
+  template <class Fill>
+  void fail_next(std::string_view command, Fill fill) {
+    DocumentBuilder b;
+    b.object("mode").append("times", 1);
+    {
+      DocumentBuilder data = b.object("data");
+      data.array("failCommands").append(command);
+      fill(data);
+    }
+    const OwnedDocument set = std::move(b).finish();
+    const auto done = points->configure(kFailCommand, set.view()["mode"],
+                                        set.view()["data"].as_document());
+    REQUIRE(done.has_value());
+  }
+
+  std::shared_ptr<FailPoints> points = std::make_shared<FailPoints>();
   PluginHost host;
   FakeLog log;
   std::unique_ptr<Dispatcher> dispatcher;
@@ -316,6 +336,114 @@ TEST_CASE("the registry shows and kills what runs") {
   CHECK(registry.kill(entry["opid"].as_int64(), ErrorCode::kInterrupted).code() ==
         ErrorCode::kNoSuchKey);
   registry.detach(&f.operation);
+}
+
+TEST_CASE("failCommand: an error instead of the command") {
+  Fixture f;
+  const auto ping = [](auto& b) { b.append("ping", 1); };
+  f.fail_next("ping", [](auto& b) { b.append("errorCode", 91); });
+  CHECK(f.code([](auto& b) { b.append("echo", "c"); }) == 0);  // another command
+  f.start(ping);
+  CHECK(f.reply()["code"].as_int32() == 91);
+  CHECK(f.reply()["codeName"].as_string() == "ShutdownInProgress");
+  CHECK(f.reply()["errorLabels"].missing());
+  CHECK(f.code(ping) == 0);
+
+  const auto write = [](auto& b) {
+    b.append("write", 1).append("txnNumber", std::int64_t{1});
+    b.object("lsid").append_binary("id", std::string(16, 'x'), 4);
+  };
+  f.fail_next("write", [](auto& b) { b.append("errorCode", 91); });
+  f.start(write);
+  CHECK(f.reply()["errorLabels"].as_document().first()->as_string() == "RetryableWriteError");
+  f.fail_next("write", [](auto& b) {
+    b.append("errorCode", 91);
+    b.array("errorLabels");
+  });
+  f.start(write);
+  CHECK(f.reply()["errorLabels"].missing());
+}
+
+TEST_CASE("failCommand: only the client and the collection that are named") {
+  Fixture f;
+  f.client.app_name = "mine";
+  const auto echo = [](auto& b) { b.append("echo", "c"); };
+  f.fail_next("echo", [](auto& b) { b.append("errorCode", 1).append("appName", "other"); });
+  CHECK(f.code(echo) == 0);
+  f.fail_next("echo", [](auto& b) { b.append("errorCode", 1).append("namespace", "test.d"); });
+  CHECK(f.code(echo) == 0);
+  f.fail_next("echo", [](auto& b) {
+    b.append("errorCode", 1).append("appName", "mine").append("namespace", "test.c");
+  });
+  CHECK(f.code(echo) == 1);
+}
+
+TEST_CASE("failCommand: a closed connection, a write concern error") {
+  Fixture f;
+  f.fail_next("ping", [](auto& b) { b.append("closeConnection", true); });
+  CHECK(f.start([](auto& b) { b.append("ping", 1); }) == Dispatcher::Next::kClose);
+  f.dispatcher->finish(f.operation);
+  f.fail_next("write", [](auto& b) {
+    b.object("writeConcernError").append("code", 91).append("errmsg", "x");
+  });
+  f.start([](auto& b) { b.append("write", 1); });
+  CHECK(f.reply()["ok"].as_double() == 1.0);
+  CHECK(f.reply()["n"].as_int32() == 1);
+  CHECK(f.reply()["writeConcernError"].as_document()["code"].as_int32() == 91);
+}
+
+TEST_CASE("failCommand: a blocked command keeps its documents and its deadline") {
+  Fixture f;
+  const auto block = [](auto& b) { b.append("blockConnection", true).append("blockTimeMS", 30); };
+  f.fail_next("echo", block);
+  {
+    // The message goes away while the command is blocked.
+    DocumentBuilder one;
+    one.append("a", 1);
+    const OwnedDocument document = std::move(one).finish();
+    std::string name = "documents";
+    const auto next = f.start([](auto& b) { b.append("echo", "c"); }, {},
+                              {{name, {document.view(), document.view()}}});
+    REQUIRE(next == Dispatcher::Next::kWait);
+    f.dispatcher->keep_request(f.operation);
+    name = "nothing!!";
+    f.body = OwnedDocument();
+  }
+  CHECK(f.operation.take_wait()->deadline_us > system_clock().monotonic_us());
+  CHECK(f.dispatcher->resume(f.operation) == Dispatcher::Next::kReply);
+  CHECK(f.reply()["documents"].as_int32() == 2);
+  CHECK(f.reply()["ns"].as_string() == "test.c");
+  f.dispatcher->finish(f.operation);
+
+  f.fail_next("ping", block);
+  REQUIRE(f.start([](auto& b) { b.append("ping", 1).append("maxTimeMS", 1); }) ==
+          Dispatcher::Next::kWait);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  CHECK(f.dispatcher->resume(f.operation) == Dispatcher::Next::kReply);
+  CHECK(f.reply()["code"].as_int32() == 50);
+}
+
+TEST_CASE("failCommand: mistakes in its data") {
+  const auto code = [](auto fill) {
+    DocumentBuilder b;
+    fill(b);
+    const OwnedDocument data = std::move(b).finish();
+    return static_cast<int>(check_fail_command(data.view()).code());
+  };
+  CHECK(code([](auto& b) { b.append("errorCode", 1); }) == 40414);
+  CHECK(code([](auto& b) { b.append("failCommands", "ping"); }) == 14);
+  CHECK(code([](auto& b) {
+          b.array("failCommands");
+          b.append("whatever", 1);
+        }) == 40415);
+  CHECK(code([](auto& b) {
+          b.array("failCommands");
+          b.append("blockConnection", true);
+        }) == 72);
+  CHECK(code([](auto& b) {
+          b.array("failCommands");
+          b.append("threadName", "x");
+        }) == 115);
 }
 
 }  // namespace multifora

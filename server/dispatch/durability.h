@@ -17,6 +17,8 @@ class Durability {
   // Positions are cluster times: seconds in the high, an increment in the low 32 bits.
   virtual std::uint64_t last_position() const = 0;
   virtual std::uint64_t durable_position() const = 0;
+  // A client knows this time (from another member, or from before a crash): later writes come after.
+  virtual void advance_to(std::uint64_t position) { (void)position; }
   // Calls back once everything up to `position` is durable, or the log has failed. It may run at
   // once, on this thread, and may sync on this thread first. Callbacks are short and do not write.
   virtual void when_durable(std::uint64_t position, Callback callback) = 0;

@@ -18,6 +18,7 @@
 #include "core/plugin/command.h"
 #include "server/dispatch/arguments.h"
 #include "server/dispatch/concerns.h"
+#include "server/dispatch/fail_command.h"
 
 namespace multifora {
 
@@ -85,6 +86,13 @@ class Operation {
   std::unique_ptr<Wait> wait_;
   bool more_to_come_ = false;
   bool metadata_shown_ = false;
+  std::optional<CommandFault> fault_;  // set by the fail point failCommand
+  bool blocked_ = false;               // by it: the handler has not been called yet
+  struct KeptSequence {
+    std::string name;
+    std::vector<OwnedDocument> documents;
+  };
+  std::vector<std::unique_ptr<KeptSequence>> kept_sequences_;  // they go with kept_body_
   bool waited_ = false;  // its duration says nothing about its speed
   ErrorCode error_ = ErrorCode::kOK;
 };

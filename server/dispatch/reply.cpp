@@ -1,6 +1,10 @@
 #include "server/dispatch/reply.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
+
+#include "core/base/error_codes_rare.h"
 
 namespace multifora {
 namespace {
@@ -31,19 +35,34 @@ struct TimesTemplate {
   }
 };
 
+// The drivers' list: the same command may be sent again, to this or another server.
 bool is_retryable(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kHostUnreachable:
-    case ErrorCode::kHostNotFound:
-    case ErrorCode::kNetworkTimeout:
-    case ErrorCode::kShutdownInProgress:
-    case ErrorCode::kNotWritablePrimary:
-    case ErrorCode::kInterruptedAtShutdown:
-    case ErrorCode::kInterruptedDueToReplStateChange:
-      return true;
-    default:
-      return false;
-  }
+  static constexpr ErrorCode kCodes[] = {ErrorCode::kHostUnreachable,
+                                         ErrorCode::kHostNotFound,
+                                         ErrorCode::kNetworkTimeout,
+                                         ErrorCode::kShutdownInProgress,
+                                         rare::kPrimarySteppedDown,
+                                         ErrorCode::kExceededTimeLimit,
+                                         rare::kSocketException,
+                                         ErrorCode::kNotWritablePrimary,
+                                         ErrorCode::kInterruptedAtShutdown,
+                                         ErrorCode::kInterruptedDueToReplStateChange,
+                                         rare::kNotPrimaryNoSecondaryOk,
+                                         rare::kNotPrimaryOrSecondary};
+  return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
+}
+
+// The whole transaction may be run again.
+bool is_transient(const LabelInput& input) {
+  if (!input.in_transaction) return false;
+  static constexpr ErrorCode kAlways[] = {ErrorCode::kWriteConflict, rare::kLockTimeout,
+                                          ErrorCode::kSnapshotTooOld, ErrorCode::kSnapshotUnavailable,
+                                          rare::kPreparedTransactionInProgress};
+  if (std::find(std::begin(kAlways), std::end(kAlways), input.code) != std::end(kAlways))
+    return true;
+  if (input.code == ErrorCode::kNoSuchTransaction)
+    return !input.ends_transaction || input.write_concern_code == ErrorCode::kOK;
+  return !input.ends_transaction && is_retryable(input.code);
 }
 
 }  // namespace
@@ -57,10 +76,14 @@ void append_error(DocumentBuilder& reply, const Status& status) {
     reply.append_all(DocumentView::assume_valid(Bytes(status.extra())));
 }
 
-void append_error_labels(DocumentBuilder& reply, ErrorCode code, bool retryable) {
-  if (!retryable || !is_retryable(code)) return;
+void append_error_labels(DocumentBuilder& reply, const LabelInput& input) {
+  const bool transient = is_transient(input);
+  const bool retryable = (input.retryable_write || input.ends_transaction) &&
+                         (is_retryable(input.code) || is_retryable(input.write_concern_code));
+  if (!transient && !retryable) return;
   ArrayBuilder labels = reply.array("errorLabels");
-  labels.append("RetryableWriteError");
+  if (transient) labels.append("TransientTransactionError");
+  if (retryable) labels.append("RetryableWriteError");
 }
 
 void append_write_timeout(Buffer& reply, std::size_t start, const WriteConcern& concern) {

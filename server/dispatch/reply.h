@@ -11,8 +11,16 @@ namespace multifora {
 
 // {ok: 0, errmsg, code, codeName} and the failure's extra fields.
 void append_error(DocumentBuilder& reply, const Status& status);
-// errorLabels of a failure, where it has some. `retryable`: the command had a transaction number.
-void append_error_labels(DocumentBuilder& reply, ErrorCode code, bool retryable);
+// What decides a reply's errorLabels.
+struct LabelInput {
+  ErrorCode code = ErrorCode::kOK;                // of the failure
+  ErrorCode write_concern_code = ErrorCode::kOK;  // of the writeConcernError
+  bool retryable_write = false;   // it has a transaction number and is in no transaction
+  bool in_transaction = false;
+  bool ends_transaction = false;  // a commit or an abort
+};
+// errorLabels (RetryableWriteError, TransientTransactionError), where it has some.
+void append_error_labels(DocumentBuilder& reply, const LabelInput& input);
 void append_write_concern_error(DocumentBuilder& reply, const Status& status,
                                 const WriteConcern& concern);
 // Adds to the finished reply that ends `reply` and starts at `start` that its write was done, but not

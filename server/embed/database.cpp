@@ -124,6 +124,8 @@ OwnedDocument Database::Impl::run(std::string_view db, DocumentView command) {
     next = dispatcher.resume(operation);
   }
   if (next == Dispatcher::Next::kDurable) wait_for_disk(operation);
+  if (next == Dispatcher::Next::kClose)
+    dispatcher.refuse(operation, {ErrorCode::kHostUnreachable, "the connection was closed"});
   dispatcher.finish(operation);
   return OwnedDocument::assume_valid(std::move(operation.reply));
 }

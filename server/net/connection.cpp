@@ -281,6 +281,10 @@ bool Connection::is_legacy_hello() const {
 }
 
 bool Connection::handle(Dispatcher::Next next) {
+  if (next == Dispatcher::Next::kClose) {
+    close("as a fail point asked for");
+    return false;
+  }
   const bool unacknowledged = message_.more_to_come();
   if (unacknowledged && next != Dispatcher::Next::kWait) {
     if (next == Dispatcher::Next::kDurable) network_.dispatcher_->durable(operation_, {});
@@ -302,6 +306,8 @@ bool Connection::handle(Dispatcher::Next next) {
       return false;
     case Dispatcher::Next::kWait:
       return park();
+    case Dispatcher::Next::kClose:
+      break;  // above
   }
   return true;
 }

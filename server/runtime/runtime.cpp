@@ -2,6 +2,7 @@
 
 #include "core/base/file.h"
 #include "core/base/file_overlay.h"
+#include "core/plugin/fail_points.h"
 #include "core/plugin/plugin.h"
 #include "server/runtime/linked_plugins.h"
 #include "server/runtime/scheduler.h"
@@ -14,6 +15,7 @@ class Runtime::StoreDurability final : public Durability {
   explicit StoreDurability(Store& store) : store_(store) {}
   std::uint64_t last_position() const override { return store_.last_position(); }
   std::uint64_t durable_position() const override { return store_.durable_position(); }
+  void advance_to(std::uint64_t position) override { store_.advance_to(position); }
   // Serving threads may lead a sync: others take the next requests meanwhile.
   void when_durable(std::uint64_t position, Callback callback) override {
     store_.when_durable(position, std::move(callback), true);
@@ -49,6 +51,8 @@ Status Runtime::load_plugins(const RuntimeOptions& options) {
   host_ = std::make_unique<PluginHost>();
   host_->set_log(options.log);
   if (options.config) host_->set_config(options.config);
+  if (host_->config().integer("test_commands", "enabled").value_or(0) != 0)
+    MULTIFORA_TRY(host_->add_service<FailPoints>(std::make_shared<FailPoints>()));
   for (const LinkedPlugin plugin : linked_plugins()) MULTIFORA_TRY(host_->load(*plugin(), ""));
   for (const std::string& file : options.shared_plugins) MULTIFORA_TRY(host_->load_shared(file));
   if (options.control)
