@@ -75,7 +75,7 @@ const files = load(root);
 // What a test leaves behind (a timed out operation, a closed client) must not end the run.
 process.on('unhandledRejection', () => {});
 
-const server = await Server.start({args: ['--set', 'test_commands.enabled=true']});
+const server = await Server.start({args: ['--test-commands']});
 let stopping = false;
 void server.exited.then(({code, signal}) => {
   if (!stopping) giveUp(server, `SERVER CRASHED: exit code ${code}, signal ${signal}`);

@@ -1,6 +1,7 @@
 // The objects a test names: clients, databases, collections, sessions, buckets, cursors, results.
 import {mongodb} from './driver.mjs';
 import {Events} from './events.mjs';
+import {Unsupported} from './unsupported.mjs';
 
 const {MongoClient, GridFSBucket, ReadConcern, ReadPreference, WriteConcern} = mongodb;
 
@@ -72,6 +73,7 @@ export class Entities {
   }
 
   create_session({id, client, sessionOptions: options}) {
+    if (options?.snapshotTime !== undefined) throw new Unsupported('snapshotTime of a session is not in this driver');
     const session = this.get(client).startSession(sessionOptions(options));
     this.sessions.push(session);
     this.lsids.set(id, session.id);

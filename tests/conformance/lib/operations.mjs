@@ -6,10 +6,11 @@ import {finished} from 'node:stream/promises';
 import {mongodb} from './driver.mjs';
 import {driverOptions} from './entities.mjs';
 import {plainResult, writeResult} from './results.mjs';
+import {Unsupported} from './unsupported.mjs';
 
 const {ReadPreference} = mongodb;
 
-export class Unsupported extends Error {}  // by the driver: the test is skipped
+export {Unsupported};
 
 // The operation's arguments but for `names`, with the session that "session" names.
 function rest(args, entities, ...names) {

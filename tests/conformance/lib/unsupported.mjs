@@ -1,0 +1,2 @@
+// What the driver does not have: the test is skipped.
+export class Unsupported extends Error {}
