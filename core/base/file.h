@@ -29,6 +29,18 @@ class File {
   // All earlier writes (through write() or a mapping) are durable after OK. After a failure the
   // content of unsynced ranges is unknown and the caller must never retry (fdatasync semantics).
   virtual Status sync() = 0;
+  // The same for what was written to [offset, offset+size), and what it takes to read it back; other
+  // ranges may stay in memory. Cheaper where much else is dirty and the file is mapped.
+  virtual Status sync_range(std::uint64_t offset, std::uint64_t size) {
+    static_cast<void>(offset), static_cast<void>(size);
+    return sync();
+  }
+  // Writes what is dirty in [offset, offset+size) and waits for that, or only starts it. Makes
+  // nothing durable: it keeps a later sync short. Advice only; failures show in the sync.
+  enum class WriteBack { kStart, kWait };
+  virtual void write_back(std::uint64_t offset, std::uint64_t size, WriteBack how) {
+    static_cast<void>(offset), static_cast<void>(size), static_cast<void>(how);
+  }
   virtual Result<std::uint64_t> size() const = 0;
   virtual Status truncate(std::uint64_t size) = 0;
   // Makes [offset, offset+size) allocated on disk (reads as zeros where new) and extends the size.

@@ -72,6 +72,8 @@ class PosixFile final : public File {
   Result<std::size_t> read(std::uint64_t offset, void* to, std::size_t size) const override;
   Status write(std::uint64_t offset, Bytes data) override;
   Status sync() override;
+  Status sync_range(std::uint64_t offset, std::uint64_t size) override;
+  void write_back(std::uint64_t offset, std::uint64_t size, WriteBack how) override;
   Result<std::uint64_t> size() const override;
   Status truncate(std::uint64_t size) override;
   Status allocate(std::uint64_t offset, std::uint64_t size) override;
@@ -126,6 +128,30 @@ Status PosixFile::write(std::uint64_t offset, Bytes data) {
 Status PosixFile::sync() {
   if (retry([&] { return ::fdatasync(fd_); }) != 0) return failure("sync", path_, errno);
   return {};
+}
+
+// msync() of a shared mapping is the one call that syncs a range: the kernel runs the file system's
+// fdatasync on just these bytes, however they were written.
+Status PosixFile::sync_range(std::uint64_t offset, std::uint64_t size) {
+  const auto page = static_cast<std::uint64_t>(::getpagesize());
+  const std::uint64_t begin = offset / page * page;
+  const std::uint64_t end = (offset + size + page - 1) / page * page;
+  char* at = nullptr;
+  {
+    std::lock_guard lock(mappings_mutex_);
+    for (const Mapping& mapping : mappings_)
+      if (end <= mapping.size) at = mapping.at;
+  }
+  if (at == nullptr) return sync();
+  if (retry([&] { return ::msync(at + begin, end - begin, MS_SYNC); }) != 0)
+    return failure("sync", path_, errno);
+  return {};
+}
+
+void PosixFile::write_back(std::uint64_t offset, std::uint64_t size, WriteBack how) {
+  unsigned flags = SYNC_FILE_RANGE_WRITE;
+  if (how == WriteBack::kWait) flags |= SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER;
+  ::sync_file_range(fd_, static_cast<off_t>(offset), static_cast<off_t>(size), flags);
 }
 
 Result<std::uint64_t> PosixFile::size() const {

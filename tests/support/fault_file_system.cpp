@@ -121,7 +121,8 @@ class FaultFile final : public File {
     return static_cast<std::size_t>(count);
   }
   Status write(std::uint64_t offset, Bytes data) override;
-  Status sync() override;
+  Status sync() override { return sync_range(0, ~std::uint64_t{0}); }
+  Status sync_range(std::uint64_t offset, std::uint64_t size) override;
   Result<std::uint64_t> size() const override { return inode_->size(); }
   Status truncate(std::uint64_t size) override;
   Status allocate(std::uint64_t offset, std::uint64_t size) override;
@@ -168,11 +169,13 @@ Status FaultFile::write(std::uint64_t offset, Bytes data) {
   return {};
 }
 
-Status FaultFile::sync() {
+Status FaultFile::sync_range(std::uint64_t offset, std::uint64_t size) {
   std::lock_guard lock(files_.mutex_);
   const FaultFileSystem::Outcome outcome = begin(Operation::kSync);
   if (inode_->dead || files_.cut_) return outcome.status;
+  const std::uint64_t end = size > ~std::uint64_t{0} - offset ? ~std::uint64_t{0} : offset + size;
   for (const std::uint64_t number : inode_->changed()) {
+    if (number < offset / kBlock || number >= (end - 1) / kBlock + 1) continue;
     const bool written = outcome.status.ok() || files_.random(2) == 0;
     if (written) {
       inode_->durable[number] = inode_->block(number);
