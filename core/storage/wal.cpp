@@ -48,7 +48,9 @@ Wal::Impl::Impl(FileSystem& files_in, const WalOptions& options_in, const Clock&
       cohort_waits(metrics_in.counter("wal_cohort_waits_total",
                                       "Syncs that waited for other writers before they began")),
       cohort_timeouts(metrics_in.counter("wal_cohort_timeouts_total",
-                                         "Such waits that ended before all had come")) {
+                                         "Such waits that ended before all had come")),
+      referenced_syncs(metrics_in.counter("wal_referenced_syncs_total",
+                                          "Syncs of what batches refer to, before their blocks")) {
   open_block.buffer.assign(wal::kBlockHeaderSize, '\0');
 }
 
@@ -75,6 +77,7 @@ Status Wal::Impl::open(LogPosition from, const std::function<Status(LogPosition,
   MULTIFORA_ASSIGN(wal::ScanResult scanned, wal::scan(std::move(found), from));
   WalReplay count;
   count.truncated_bytes = scanned.truncated_bytes;
+  if (options.survey) MULTIFORA_TRY(wal::replay(scanned, from, options.survey));
   MULTIFORA_TRY(wal::replay(scanned, from, [&](LogPosition position, Bytes batch) {
     ++count.batches;
     count.bytes += batch.size();
@@ -154,7 +157,7 @@ void Wal::Impl::start_threads() {
 // --- appending
 // ------------------------------------------------------------------------------------
 
-Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes) {
+Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes, bool refers) {
   if (batch.size() > wal::kBatchSizeMax)
     return fail(ErrorCode::kBadValue, "a log batch of " + std::to_string(batch.size()) +
                                           " bytes is larger than the limit of " +
@@ -186,7 +189,7 @@ Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes
     reserved -= promised;
     if (reserved_bytes) *reserved_bytes -= promised;
     pending_charge += charge;
-    const LogPosition position = put_batch(batch, is_large ? &own_block : nullptr, wall_ms);
+    const LogPosition position = put_batch(batch, is_large ? &own_block : nullptr, wall_ms, refers);
     const bool wake = log_thread_asleep || (!pending.empty() && !writer_active);
     if (wake) {
       log_thread_asleep = false;
@@ -196,7 +199,8 @@ Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes
   }
 }
 
-LogPosition Wal::Impl::put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms) {
+LogPosition Wal::Impl::put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms,
+                                 bool refers) {
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(wall_ms, 0)) / 1000;
   const LogPosition position = std::max(clock_position + 1, seconds << 32 | 1);
   if (last_batch <= durable) dirty_since_us = clock.monotonic_us();
@@ -210,6 +214,7 @@ LogPosition Wal::Impl::put_batch(Bytes batch, wal::SealedBlock* own_block, std::
   wal::SealedBlock& block = own_block ? *own_block : open_block;
   block.last = position;
   block.charge += charge;
+  block.refers = block.refers || refers;
   ++block.batches;
   clock_position = last_batch = position;
   appended += charge;
@@ -257,9 +262,9 @@ Result<Wal::Reservation> Wal::reserve(std::size_t size_bytes) {
   return reservation;
 }
 
-Result<LogPosition> Wal::append(Bytes batch, Reservation* reservation) {
+Result<LogPosition> Wal::append(Bytes batch, Reservation* reservation, bool refers) {
   const bool promised = reservation && reservation->wal_ == this;
-  return impl_->append(batch, promised ? &reservation->bytes_ : nullptr);
+  return impl_->append(batch, promised ? &reservation->bytes_ : nullptr, refers);
 }
 
 void Wal::when_durable(LogPosition position, Callback callback, bool allow_lead) {

@@ -10,7 +10,9 @@
 // seals the open block, writes and syncs, and runs the callbacks of everybody it covered. Otherwise
 // the callback is queued and the current leader's next round covers it. A leader leads for its own
 // position and hands the rest on to the log's own thread, so that no client waits for others' work.
-// Before sealing, a leader waits up to cohort_wait_us while other writers are active.
+// Before sealing, a leader waits for as many waiters as the last round had: while the last round's
+// callbacks run (its clients cannot be back before), and up to cohort_wait_us after them and after
+// each one that comes in, in all no longer than a sync takes. Who completes the cohort goes on in the leader's place, so that nobody has to be woken for the sync.
 //
 // What nobody waits for is written as blocks fill up and synced after unwaited_sync_ms, both by the
 // log's thread.
@@ -47,6 +49,11 @@ struct WalOptions {
   std::uint32_t unwaited_sync_ms = 100;
   // Finds the codec that an existing log names; null: refuse, naming it.
   std::function<const Codec*(std::string_view name)> find_codec;
+  // Makes durable what batches refer to outside of the log (see append). Called by whoever writes the
+  // log, before the first block with such a batch is written. A failure is the log's failure.
+  std::function<Status()> sync_referenced;
+  // Called by open() for every batch that will be applied, in order, before the first is.
+  std::function<Status(LogPosition position, Bytes batch)> survey;
 };
 
 struct WalReplay {
@@ -76,8 +83,9 @@ class Wal {
   Result<Reservation> reserve(std::size_t size_bytes);
 
   // Appends one batch; returns its position. Fails only where the log is read-only already, or
-  // where there was no reservation and no space. `reservation` may be null.
-  Result<LogPosition> append(Bytes batch, Reservation* reservation);
+  // where there was no reservation and no space. `reservation` may be null. `refers`: the batch needs
+  // bytes outside of the log, which sync_referenced makes durable first.
+  Result<LogPosition> append(Bytes batch, Reservation* reservation, bool refers = false);
 
   // Calls `callback` once everything up to `position` is durable (or the log has failed): at once
   // on this thread if it is, or later on another. May lead a sync on this thread, see above.

@@ -2,10 +2,12 @@
 //
 // One writer at a time (writer_active). A round seals the open block, writes everything pending,
 // syncs, and covers every waiter up to the last batch sealed. A client that finds no writer leads
-// one round; whoever came in meanwhile is left to the log's thread, or to the next client.
+// one round; whoever came in meanwhile is left to the log's thread, or to the next client. A leader
+// that waits for its cohort is relieved by the client that completes it (cohorts_taken).
 #include <algorithm>
 #include <chrono>
 
+#include "core/base/assert.h"
 #include "core/storage/wal_impl.h"
 
 namespace multifora {
@@ -18,6 +20,9 @@ constexpr std::size_t kKeptBufferMax = 1024 * 1024;
 constexpr std::size_t kKeptBuffers = 4;
 // A cohort seen longer ago than this many times the wait says nothing about who is active now.
 constexpr std::int64_t kCohortMemory = 20;
+// A leader waits no longer than this for its cohort, and for the last round's callbacks before.
+constexpr std::int64_t kCohortTotalMaxUs = 2000;
+constexpr auto kReleaseWaitMax = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -32,7 +37,15 @@ void Wal::Impl::when_durable(LogPosition position, Callback callback, bool allow
     return;
   }
   waiters.push_back({position, std::move(callback)});
-  if (waiters.size() >= cohort_target) cohort_cv.notify_one();
+  if (waiters.size() >= cohort_target) {
+    cohort_cv.notify_all();
+    if (!allow_lead) return;
+    cohort_target = kNoCohort;
+    ++cohorts_taken;
+    ++leaders;
+    write_round(lock);
+    return lead_ends();
+  }
   if (writer_active) return;
   if (!allow_lead) {
     log_thread_cv.notify_one();
@@ -41,36 +54,70 @@ void Wal::Impl::when_durable(LogPosition position, Callback callback, bool allow
   writer_active = true;
   ++leaders;
   run_round(lock);
+  lead_ends();
+}
+
+void Wal::Impl::lead_ends() {
   --leaders;
   if (stopping) changed_cv.notify_all();
 }
 
-// Requires writer_active set by this thread; returns with the lock held again and it cleared.
+// Requires writer_active set by this thread; returns with the lock held again and it cleared, or
+// handed on to another thread.
 void Wal::Impl::run_round(Lock& lock) {
-  wait_for_cohort(lock);
+  if (wait_for_cohort(lock)) write_round(lock);
+}
+
+void Wal::Impl::write_round(Lock& lock) {
   seal_open();
   const LogPosition target = last_batch;
   // Compression stays off the commit path: somebody waits for this.
+  const std::int64_t start_us = clock.monotonic_us();
   const Status status = write_pending(lock, waiters.empty());
+  last_sync_us = clock.monotonic_us() - start_us;
   const std::vector<Waiter> covered = finish_round(status, target);
+  ++releasing;
   lock.unlock();
   for (const Waiter& waiter : covered) waiter.callback(status);
   lock.lock();
+  if (--releasing == 0) cohort_cv.notify_all();
 }
 
 // How many clients take part in commits at the moment is what the last round saw. One that is alone
-// finds itself complete and never waits.
-void Wal::Impl::wait_for_cohort(Lock& lock) {
-  if (options.cohort_wait_us == 0 || waiters.size() >= cohort_expected || stopping) return;
+// finds itself complete and never waits. False: another thread has completed the cohort and is the
+// writer now.
+bool Wal::Impl::wait_for_cohort(Lock& lock) {
+  if (options.cohort_wait_us == 0 || waiters.size() >= cohort_expected || stopping) return true;
   const std::int64_t age_us = clock.monotonic_us() - last_round_end_us;
-  if (age_us > kCohortMemory * options.cohort_wait_us) return;
+  if (releasing == 0 && age_us > kCohortMemory * options.cohort_wait_us) return true;
   cohort_waits.add();
+  const std::uint64_t taken_before = cohorts_taken;
   cohort_target = cohort_expected;
-  const bool complete =
-      cohort_cv.wait_for(lock, std::chrono::microseconds(options.cohort_wait_us),
-                         [&] { return waiters.size() >= cohort_target || stopping; });
+  const auto ended = [&] {
+    return cohorts_taken != taken_before || waiters.size() >= cohort_target || stopping;
+  };
+  if (releasing > 0)
+    cohort_cv.wait_for(lock, kReleaseWaitMax, [&] { return releasing == 0 || ended(); });
+  // While others come in it goes on, but no longer than a sync takes: the next one covers the rest.
+  const std::chrono::microseconds wait(options.cohort_wait_us);
+  const std::int64_t until_us = clock.monotonic_us() + std::min(last_sync_us, kCohortTotalMaxUs);
+  bool complete = false;
+  for (std::size_t seen = 0; !complete && seen < waiters.size();) {
+    seen = waiters.size();
+    complete = cohort_cv.wait_for(lock, wait, ended);
+    if (clock.monotonic_us() >= until_us) break;
+  }
+  if (cohorts_taken != taken_before) return false;
   cohort_target = kNoCohort;
   if (!complete) cohort_timeouts.add();
+  return true;
+}
+
+Status Wal::Impl::sync_referenced(std::span<const BlockPtr> blocks) const {
+  if (std::ranges::none_of(blocks, [](const BlockPtr& block) { return block->refers; })) return {};
+  MULTIFORA_ASSERT(options.sync_referenced);
+  referenced_syncs.add();
+  return options.sync_referenced();
 }
 
 // Writes and syncs what is pending. Releases the lock meanwhile.
@@ -78,10 +125,10 @@ Status Wal::Impl::write_pending(Lock& lock, bool compress) {
   const std::vector<BlockPtr> blocks(pending.begin(), pending.end());
   const LogPosition known_durable = durable;
   lock.unlock();
-  Status status;
+  Status status = sync_referenced(blocks);
   for (const BlockPtr& block : blocks) {
-    status = writer->write(*block, known_durable, compress);
     if (!status.ok()) break;
+    status = writer->write(*block, known_durable, compress);
   }
   if (status.ok()) status = writer->sync();
   lock.lock();
@@ -211,7 +258,8 @@ void Wal::Impl::run_write_only(Lock& lock) {
   const BlockPtr block = pending.front();
   const LogPosition known_durable = durable;
   lock.unlock();
-  const Status status = writer->write(*block, known_durable, compress);
+  Status status = sync_referenced(std::span(&block, 1));
+  if (status.ok()) status = writer->write(*block, known_durable, compress);
   lock.lock();
   writer_active = false;
   std::vector<Waiter> failed;

@@ -42,16 +42,20 @@ struct Wal::Impl {
   Status adopt(wal::ScanResult& scanned, LogPosition from);
   Status keep_usable_spares(wal::ScanResult& scanned);
   void start_threads();
-  Result<LogPosition> append(Bytes batch, std::uint64_t* reserved_bytes);
-  LogPosition put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms);
+  Result<LogPosition> append(Bytes batch, std::uint64_t* reserved_bytes, bool refers);
+  LogPosition put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms,
+                        bool refers);
   void seal_open();
 
   // --- wal_commit.cpp ---------------------------------------------------------------------------
   void when_durable(LogPosition position, Callback callback, bool allow_lead);
+  void lead_ends();
   void run_round(Lock& lock);
+  void write_round(Lock& lock);
   void run_write_only(Lock& lock);
   void write_durable_note(Lock& lock);
-  void wait_for_cohort(Lock& lock);
+  bool wait_for_cohort(Lock& lock);
+  Status sync_referenced(std::span<const BlockPtr> blocks) const;
   Status write_pending(Lock& lock, bool compress);
   void note_written(std::size_t blocks);
   std::vector<Waiter> finish_round(const Status& status, LogPosition target);
@@ -140,8 +144,11 @@ struct Wal::Impl {
   std::vector<Waiter> waiters;
   std::size_t cohort_expected = 0;  // how many waited or came in during the last round
   std::int64_t last_round_end_us = 0;
+  std::int64_t last_sync_us = 0;  // how long the last round's writes and sync took
   static constexpr std::size_t kNoCohort = std::numeric_limits<std::size_t>::max();
   std::size_t cohort_target = kNoCohort;  // a leader waits for so many
+  std::uint64_t cohorts_taken = 0;        // times that another thread went on in a leader's place
+  int releasing = 0;                      // threads that run the callbacks of a round
   std::condition_variable cohort_cv;
 
   std::condition_variable log_thread_cv;
@@ -157,6 +164,7 @@ struct Wal::Impl {
   Counter& waiters_covered;
   Counter& cohort_waits;
   Counter& cohort_timeouts;
+  Counter& referenced_syncs;
 
   std::thread log_thread;
   std::thread maker_thread;

@@ -25,6 +25,7 @@ struct SealedBlock {
   LogPosition last = 0;
   std::uint64_t charge = 0;  // see batch_charge
   std::uint32_t batches = 0;
+  bool refers = false;  // to bytes outside of the log, which must be durable first
 
   Bytes payload() const { return Bytes(buffer).substr(kBlockHeaderSize); }
 };
