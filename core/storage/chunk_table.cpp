@@ -222,6 +222,19 @@ bool ChunkTable::take_free(std::uint64_t chunk, ChunkKind kind) {
   return true;
 }
 
+bool ChunkTable::claim_for_records(std::uint64_t chunk, CollectionId owner) {
+  ChunkState& state = states_[chunk];
+  const bool no_page = state.entry.kind == ChunkKind::kPages && state.busy_units == 0 &&
+                       state.entry.free_units == kPagesPerChunk;
+  if (state.entry.kind != ChunkKind::kFree && !no_page) return false;
+  free_.erase(chunk);
+  page_room_.erase(chunk);
+  state.entry = ChunkEntry{};
+  note_kind(chunk, ChunkKind::kRecords);
+  state.entry.owner = owner;
+  return true;
+}
+
 bool ChunkTable::is_free_run(std::uint64_t first, std::uint64_t count) const {
   for (std::uint64_t i = 0; i < count; ++i)
     if (!free_.contains(first + i)) return false;

@@ -110,6 +110,9 @@ class ChunkTable {
   std::uint64_t take_free_run(std::uint64_t count, ChunkKind kind);
   // Takes exactly `chunk`; false where it is not free.
   bool take_free(std::uint64_t chunk, ChunkKind kind);
+  // For recovery: makes a chunk that holds nothing a record chunk, also a frozen one. The caller gives
+  // it a bitmap page. False where it holds something.
+  bool claim_for_records(std::uint64_t chunk, CollectionId owner);
   bool is_free_run(std::uint64_t first, std::uint64_t count) const;
   std::uint64_t free_chunks() const { return free_.size(); }
   // The run of free chunks at the end of the file.

@@ -25,6 +25,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -209,6 +210,19 @@ class Pager {
   // --- records ----------------------------------------------------------------------------------
   // Contiguous record space, one range a record: see record_space.h for the calls.
   class RecordSpace& records();
+
+  // --- what the log refers to -------------------------------------------------------------------
+  // Bytes of the data file (records) that a log batch refers to instead of holding them. Say so before
+  // the batch is appended; the log calls sync_referenced() before it writes the batch, which makes
+  // durable what was noted. A failure is final.
+  struct Extent {
+    std::uint64_t offset = 0, size_bytes = 0;
+  };
+  void note_referenced(std::span<const Extent> extents);
+  Status sync_referenced();
+  // Asks the system to begin with that. Any time between the two; takes some tens of microseconds.
+  void start_write_back(std::span<const Extent> extents) const;
+  std::uint64_t referenced_since_checkpoint_bytes() const;
 
   // --- snapshots and checkpoints ----------------------------------------------------------------
   Snapshot begin_snapshot();

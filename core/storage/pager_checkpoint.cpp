@@ -126,6 +126,7 @@ void Pager::Impl::capture_locked(Checkpoint* next) {
   next->born = std::exchange(born, {});
   retired_bytes = 0;
   dirty_bytes = 0;
+  referenced_bytes = 0;
 }
 
 Checkpoint* Pager::begin_checkpoint(const CheckpointImage& image) {
@@ -239,6 +240,7 @@ Status Pager::finish_checkpoint(Checkpoint* checkpoint) {
   if (!image->status.ok()) return image->status;
   impl.set_checksums(*image);
   impl.write_table_pages(*image);
+  impl.write_back_slices(image->meta.generation);
   Status status = impl.failed ? impl.health() : impl.file->sync();
   if (status.ok()) status = impl.publish_meta(image->meta);
   if (!status.ok()) {

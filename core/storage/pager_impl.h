@@ -43,6 +43,9 @@ struct Pager::Impl {
   Counter& page_copies_total;
   Counter& growths_total;
 
+  std::mutex referenced_mutex;      // guards `referenced`; below every other lock
+  std::vector<Extent> referenced;   // by log batches; not yet durable
+
   std::mutex growth_mutex;  // one thread grows the file
   std::mutex meta_mutex;    // one thread publishes a meta page; between growth_mutex and mutex
 
@@ -51,6 +54,7 @@ struct Pager::Impl {
   std::atomic<std::uint64_t> file_bytes{0};  // what may be touched through the mapping
   std::atomic<std::uint64_t> retired_bytes{0};
   std::atomic<std::uint64_t> dirty_bytes{0};
+  std::atomic<std::uint64_t> referenced_bytes{0};  // since the last checkpoint began
 
   // --- under the mutex --------------------------------------------------------------------------
   mutable std::mutex mutex;
@@ -140,6 +144,12 @@ struct Pager::Impl {
   // The newest durable checkpoint, and a snapshot that keeps all of it.
   Snapshot hold_newest(MetaPage* image);
   Status check_copied_pages(std::uint64_t chunk, const ChunkEntry& entry, const char* bytes) const;
+
+  // --- pager_write_back.cpp ---------------------------------------------------------------------
+  // Brings what changed since `generation` to the disk, a slice at a time, so that the sync after it is
+  // short and the log's syncs beside it never queue behind much.
+  void write_back_slices(Generation generation);
+  void write_back_pass(Generation generation);
   void unfreeze_locked();
 };
 

@@ -112,11 +112,19 @@ struct RecordSpace::Impl {
   Status prepare_bitmaps(Lock& lock, RecordLocation location, std::uint64_t units);
   void unreserve(RecordLocation location, std::uint64_t units);
 
+  // --- record_claim.cpp -------------------------------------------------------------------------
+  Status cover_claims(std::span<const Claim> claims);
+  Status claim_chunks(std::span<const Claim> claims,
+                      std::vector<std::pair<std::uint64_t, CollectionId>>* fresh);
+  Status check_claim(const Claim& claim);
+
   // --- record_space.cpp -------------------------------------------------------------------------
   // The chunk's bitmap page for changes, or null where it is damaged or there is no page to copy it
   // to. Takes from `promised`, else from the pager's own reserve.
   char* writable_bitmap(std::uint64_t chunk, std::vector<PageId>& promised);
-  Status write_record(RecordLocation location, RecordId id, CollectionId collection, Bytes payload);
+  Status write_record(RecordLocation location, CollectionId collection, std::uint64_t hash,
+                      Bytes payload, RecordWrites* writes);
+  Status mark_used(RecordReservation reservation, CollectionId collection, PageStash& stash);
   Status unreadable(RecordLocation location) const;
   bool possible(RecordLocation location, std::uint64_t units) const;
   void touch_bitmap(RecordLocation location);

@@ -21,6 +21,11 @@ constexpr std::uint64_t kReadAheadChunks = 4;
 constexpr std::size_t kPayloadSizeMax = limits::kDocumentSizeMax + limits::kDocumentSizeSlack;
 static_assert((kPayloadSizeMax + kRecordHeaderSize) / kChunkSize + 2 <= RecordSpace::kRetirePages);
 
+// So much is joined before it is written.
+constexpr std::size_t kWritesSizeMax = 1024 * 1024;
+// Fresh memory is dear: the buffer of a thread's last large writes.
+thread_local Buffer spare_writes;
+
 struct RecordHeader {
   std::uint32_t size;
   std::uint32_t collection;
@@ -69,12 +74,13 @@ void RecordSpace::Impl::touch_bitmap(RecordLocation location) {
 
 // --- publish ---
 
-Status RecordSpace::Impl::write_record(RecordLocation location, RecordId id,
-                                       CollectionId collection, Bytes payload) {
-  const RecordHeader header{static_cast<std::uint32_t>(payload.size()), collection,
-                            record_hash(payload, id)};
+Status RecordSpace::Impl::write_record(RecordLocation location, CollectionId collection,
+                                       std::uint64_t hash, Bytes payload,
+                                       RecordWrites* writes) {
+  const RecordHeader header{static_cast<std::uint32_t>(payload.size()), collection, hash};
   const Bytes header_bytes(reinterpret_cast<const char*>(&header), sizeof header);
   const std::uint64_t offset = location * kRecordUnit;
+  if (writes != nullptr) return writes->add(offset, header_bytes, payload);
   if (payload.size() > kJoinedSizeMax) {
     MULTIFORA_TRY(kernel.file->write(offset, header_bytes));
     return kernel.file->write(offset + sizeof header, payload);
@@ -83,6 +89,33 @@ Status RecordSpace::Impl::write_record(RecordLocation location, RecordId id,
   joined.assign(header_bytes);
   joined.append(payload);
   return kernel.file->write(offset, joined);
+}
+
+RecordWrites::~RecordWrites() {
+  bytes_.clear();
+  if (bytes_.capacity() > spare_writes.capacity()) spare_writes.swap(bytes_);
+}
+
+Status RecordWrites::add(std::uint64_t offset, Bytes header, Bytes payload) {
+  const bool adjacent = !bytes_.empty() && offset_ + bytes_.size() == offset;
+  if (!adjacent || bytes_.size() >= kWritesSizeMax) {
+    MULTIFORA_TRY(flush());
+    offset_ = offset;
+    if (bytes_.capacity() < spare_writes.capacity()) bytes_.swap(spare_writes);
+  }
+  bytes_.append(header).append(payload);
+  bytes_.resize((bytes_.size() + kRecordUnit - 1) / kRecordUnit * kRecordUnit);
+  return {};
+}
+
+Status RecordWrites::flush() {
+  Pager::Impl& kernel = space_.impl_->kernel;
+  if (kernel.failed) return kernel.health();
+  if (bytes_.empty()) return {};
+  Status status = kernel.file->write(offset_, bytes_);
+  if (!status.ok()) kernel.fail_for_good(status);
+  bytes_.clear();
+  return status;
 }
 
 RecordSpace::Impl::~Impl() {
@@ -101,19 +134,32 @@ Status RecordSpace::Impl::map_known() {
 }
 
 Status RecordSpace::publish(RecordReservation reservation, RecordId id, CollectionId collection,
-                            Bytes payload, PageStash& stash) {
+                            Bytes payload, PageStash& stash, std::uint64_t* hash,
+                            RecordWrites* writes) {
   Impl& impl = *impl_;
-  const RecordLocation location = reservation.location_;
-  const std::uint64_t units = reservation.units_;
-  MULTIFORA_ASSERT(location != 0 && units == record_units(payload.size()));
+  MULTIFORA_ASSERT(reservation.location_ != 0 &&
+                   reservation.units_ == record_units(payload.size()));
   if (impl.kernel.failed) return impl.kernel.health();
-  if (Status status = impl.write_record(location, id, collection, payload); !status.ok()) {
+  const std::uint64_t own_hash = record_hash(payload, id);
+  if (hash != nullptr) *hash = own_hash;
+  if (Status status = impl.write_record(reservation.location_, collection, own_hash, payload, writes);
+      !status.ok()) {
     // What was written lies in free space: a full disk (of a file system that allocates even where
     // it has allocated) has done no harm.
-    if (status.code() == ErrorCode::kOutOfDiskSpace) return impl.kernel.out_of_space(status);
+    if (status.code() == ErrorCode::kOutOfDiskSpace && writes == nullptr)
+      return impl.kernel.out_of_space(status);
     impl.kernel.fail_for_good(status);
     return status;
   }
+  return impl.mark_used(std::move(reservation), collection, stash);
+}
+
+// The last step of publish() and attach(): the range is part of the current state.
+Status RecordSpace::Impl::mark_used(RecordReservation reservation, CollectionId collection,
+                                    PageStash& stash) {
+  Impl& impl = *this;
+  const RecordLocation location = reservation.location_;
+  const std::uint64_t units = reservation.units_;
   impl.set_known(location);
   std::lock_guard lock(impl.kernel.mutex);
   // All or nothing: the bitmaps first.

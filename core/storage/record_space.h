@@ -17,6 +17,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/base/bytes.h"
 #include "core/base/status.h"
@@ -41,6 +42,9 @@ class RecordAllocator {
  public:
   ~RecordAllocator();
   CollectionId collection() const { return collection_; }
+  // Do its records lie in chunks that no other collection has records in? For the thread that
+  // reserves.
+  bool has_own_chunks() const { return own_ != nullptr; }
 
  private:
   friend class RecordSpace;
@@ -71,6 +75,25 @@ class RecordReservation {
 // the file is being vacated before that place; the file does not grow for it.
 enum class RecordPlacement { kNew, kMoved };
 
+// Records on their way to the file: adjacent ones are joined into large writes, which cost a third a
+// byte of small ones. What was published through it must not be read before flush(), and is lost
+// without one. One writer's; one thread.
+class RecordWrites {
+ public:
+  explicit RecordWrites(RecordSpace& space) : space_(space) {}
+  RecordWrites(const RecordWrites&) = delete;
+  ~RecordWrites();
+  // A failed write turns the pager read-only.
+  Status flush();
+
+ private:
+  friend class RecordSpace;
+  Status add(std::uint64_t offset, Bytes header, Bytes payload);
+  RecordSpace& space_;
+  std::uint64_t offset_ = 0;
+  Buffer bytes_;
+};
+
 class RecordSpace {
  public:
   // `data_bytes`: the collection's size at open, to choose shared or own chunks.
@@ -83,9 +106,25 @@ class RecordSpace {
                                     std::size_t size_bytes,
                                     RecordPlacement placement = RecordPlacement::kNew);
   // Writes header and payload (a failed write turns the pager read-only) and marks the range used.
-  // `payload` has the size that was reserved.
+  // `payload` has the size that was reserved. `hash`, if asked for, is what the header holds.
+  // `writes`: the bytes go there instead.
   Status publish(RecordReservation reservation, RecordId id, CollectionId collection, Bytes payload,
-                 PageStash& stash);
+                 PageStash& stash, std::uint64_t* hash = nullptr, RecordWrites* writes = nullptr);
+
+  // --- recovery: records whose bytes the log refers to, in chunks of their collection's own ---------
+  struct Claim {
+    RecordLocation location = 0;
+    std::uint32_t size_bytes = 0;  // of the payload
+    CollectionId collection = 0;
+  };
+  // Takes the ranges, in the order of `claims`; the file may have grown beyond what its checkpoint
+  // knows. Once, after the open and before anything is allocated. DataCorruptionDetected where
+  // something else is there.
+  Result<std::vector<RecordReservation>> claim(std::span<const Claim> claims);
+  // The payload of a claimed record, in `to`. DataCorruptionDetected where it is not what `hash` says.
+  Result<Bytes> read_back(const Claim& claim, RecordId id, std::uint64_t hash, Buffer& to) const;
+  // publish() of a record whose bytes are in the file already.
+  Status attach(RecordReservation reservation, CollectionId collection, PageStash& stash);
 
   // Pages that retire() may need in the stash; publish() too, where a snapshot was begun since the
   // reserve().
@@ -142,6 +181,7 @@ class RecordSpace {
   friend class Pager;
   friend class RecordAllocator;
   friend class RecordReservation;
+  friend class RecordWrites;
   explicit RecordSpace(Pager& pager);
   // For the pager, under its allocator mutex. Pending ranges of generations <= limit are free
   // again.
