@@ -1,22 +1,30 @@
-// A load generator on the raw wire protocol: one thread, closed loop, one request in flight a client.
-// Prints one JSON line. Every insert is acknowledged with {w: 1, j: true}; every reply is checked.
-//   bench_load --port N --op insert|bulk|find|update --clients N --size BYTES --seconds S [--count N]
-//              [--batch-bytes N] [--collection NAME] [--first-id N] [--ids N]
+// A load generator on the raw wire protocol: one thread, one request in flight a client. Prints one JSON
+// line. Every write is acknowledged with {w: 1, j: true}; every reply is checked before its time counts.
+//   bench_load --port N --op insert|bulk|find|update|update_many|bulk_write|count|ping --clients N
+//              --size BYTES --mixed 0|1 --seconds S [--count N] [--batch-bytes N] [--batch-count N]
+//              [--collection NAME] [--first-id N] [--ids N] [--rate N] [--warm-up S]
+// Closed loop: a client sends as soon as it has its reply. With --rate, open loop: so many requests a
+// second are due at even times; each is sent by a client that is free, and its latency counts from
+// when it was due. What is sent before --warm-up seconds have passed is not counted.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <vector>
 
-#include "bench/payload.h"
 #include "bench/report.h"
+#include "bench/workload.h"
 #include "core/bson/builder.h"
 #include "core/bson/validate.h"
 
@@ -26,14 +34,12 @@ namespace {
 struct Options {
   int port = 27017;
   std::string op = "insert";
-  std::string collection = "load";
   int clients = 1;
-  std::size_t size = 16384;
   double seconds = 5;
+  double warm_up = 0;
+  double rate = 0;  // requests a second; 0: closed loop
   std::int64_t count = -1;
-  std::size_t batch_bytes = 1 << 20;
-  std::int64_t first_id = 0;
-  std::int64_t ids = 1000;  // find, update: how many there are
+  WorkloadOptions work;
 };
 
 [[noreturn]] void die(const std::string& what) {
@@ -48,77 +54,112 @@ Options parse(int argc, char** argv) {
     const char* value = argv[i + 1];
     if (name == "--port") options.port = std::atoi(value);
     else if (name == "--op") options.op = value;
-    else if (name == "--collection") options.collection = value;
     else if (name == "--clients") options.clients = std::atoi(value);
-    else if (name == "--size") options.size = std::strtoull(value, nullptr, 10);
     else if (name == "--seconds") options.seconds = std::atof(value);
+    else if (name == "--warm-up") options.warm_up = std::atof(value);
+    else if (name == "--rate") options.rate = std::atof(value);
     else if (name == "--count") options.count = std::atoll(value);
-    else if (name == "--batch-bytes") options.batch_bytes = std::strtoull(value, nullptr, 10);
-    else if (name == "--first-id") options.first_id = std::atoll(value);
-    else if (name == "--ids") options.ids = std::atoll(value);
+    else if (name == "--collection") options.work.collection = value;
+    else if (name == "--size") options.work.size = std::strtoull(value, nullptr, 10);
+    else if (name == "--mixed") options.work.mixed = std::atoi(value) != 0;
+    else if (name == "--batch-bytes") options.work.batch_bytes = std::strtoull(value, nullptr, 10);
+    else if (name == "--batch-count") options.work.batch_count = std::strtoull(value, nullptr, 10);
+    else if (name == "--first-id") options.work.first_id = std::atoll(value);
+    else if (name == "--ids") options.work.ids = std::atoll(value);
     else die("unknown option " + name);
   }
+  if (!parse_operation(options.op, &options.work.operation)) die("unknown operation " + options.op);
   return options;
 }
 
-// The message of a command, with `documents` as a document sequence (may be empty).
-std::string message(DocumentView body, const std::vector<OwnedDocument>& documents) {
-  std::string out(16, '\0');
-  append_le<std::uint32_t>(out, 0);  // flags
-  out.push_back(0);
-  out.append(body.bytes());
-  if (!documents.empty()) {
-    out.push_back(1);
-    const std::size_t start = out.size();
-    append_le<std::int32_t>(out, 0);
-    out.append("documents", 10);
-    for (const OwnedDocument& document : documents) out.append(document.bytes());
-    store_le<std::int32_t>(out.data() + start, static_cast<std::int32_t>(out.size() - start));
+int connect_to(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+    die("cannot connect to port " + std::to_string(port));
+  const int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return fd;
+}
+
+// The reply's document, once all of it is there; empty before.
+Bytes whole_reply(const std::string& in) {
+  if (in.size() < 16) return {};
+  const auto size = static_cast<std::size_t>(load_le<std::int32_t>(in.data()));
+  return in.size() < size ? Bytes() : Bytes(in).substr(21, size - 21);
+}
+
+// What the server's log has done so far; negative where it does not tell.
+struct LogUse {
+  std::int64_t syncs = -1, bytes = -1;
+};
+
+LogUse log_use(int port) {
+  DocumentBuilder body;
+  body.append("serverStatus", 1).append("$db", "admin");
+  const OwnedDocument command = std::move(body).finish();
+  const std::string out = make_message(command.view(), {});
+  const int fd = connect_to(port);
+  if (send(fd, out.data(), out.size(), MSG_NOSIGNAL) < 0) die("the server closed a connection");
+  std::string in;
+  while (whole_reply(in).empty()) {
+    char buffer[16384];
+    const ssize_t got = recv(fd, buffer, sizeof buffer, 0);
+    if (got <= 0) die("the server closed a connection");
+    in.append(buffer, static_cast<std::size_t>(got));
   }
-  store_le<std::int32_t>(out.data(), static_cast<std::int32_t>(out.size()));
-  store_le<std::int32_t>(out.data() + 12, 2013);
-  return out;
+  close(fd);
+  const auto reply = validate(whole_reply(in));
+  LogUse use;
+  if (!reply || (*reply)["multifora"].type() != BsonType::kObject) return use;
+  const DocumentView storage = (*reply)["multifora"].as_document();
+  if (storage["log_syncs"].is_number()) use.syncs = storage["log_syncs"].number_as_int64();
+  if (storage["log_written_bytes"].is_number())
+    use.bytes = storage["log_written_bytes"].number_as_int64();
+  return use;
 }
 
 class Load {
  public:
-  explicit Load(const Options& options) : options_(options), next_id_(options.first_id) {}
+  explicit Load(const Options& options) : options_(options), work_(options.work) {}
 
   void run() {
     poll_ = epoll_create1(EPOLL_CLOEXEC);
     clients_.resize(static_cast<std::size_t>(options_.clients));
     for (std::size_t i = 0; i < clients_.size(); ++i) connect_client(i);
-    const std::int64_t start = now_ns();
-    end_ns_ = start + static_cast<std::int64_t>(options_.seconds * 1e9);
-    for (Client& client : clients_) send_next(client);
-    epoll_event events[64];
-    while (in_flight_ > 0) {
-      const int ready = epoll_wait(poll_, events, 64, 10'000);
-      if (ready <= 0) die("no reply within 10 seconds");
-      for (int i = 0; i < ready; ++i) receive(clients_[events[i].data.u64]);
-    }
-    report(static_cast<double>(now_ns() - start) / 1e9);
+    const LogUse before = log_use(options_.port);
+    start_ns_ = now_ns();
+    counted_from_ns_ = start_ns_ + static_cast<std::int64_t>(options_.warm_up * 1e9);
+    end_ns_ = counted_from_ns_ + static_cast<std::int64_t>(options_.seconds * 1e9);
+    for (std::size_t i = 0; i < clients_.size(); ++i) free_.push_back(clients_.size() - 1 - i);
+    last_progress_ns_ = start_ns_;
+    do {
+      send_due();
+      wait();
+    } while (in_flight_ > 0 || !finished());
+    const double seconds = static_cast<double>(last_reply_ns_ - counted_from_ns_) / 1e9;
+    report(seconds, before, log_use(options_.port));
   }
 
  private:
   struct Client {
     int socket = -1;
+    Workload::Requests requests;
+    Workload::Requests::Request request;
+    std::size_t sent = 0;
+    bool sending = false;  // waits for room in the socket
     std::string in;
-    std::int64_t sent_ns = 0;
-    std::size_t documents = 0;
+    std::int64_t due_ns = 0;
   };
 
   void connect_client(std::size_t index) {
     Client& client = clients_[index];
-    client.socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(options_.port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(client.socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
-      die("cannot connect to port " + std::to_string(options_.port));
-    const int on = 1;
-    setsockopt(client.socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    client.requests = work_.make_requests(index);
+    client.socket = connect_to(options_.port);
+    fcntl(client.socket, F_SETFL, O_NONBLOCK);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = index;
@@ -128,101 +169,118 @@ class Load {
   bool finished() const {
     return (options_.count >= 0 && started_ >= options_.count) || now_ns() >= end_ns_;
   }
-
-  std::string next_message(Client& client) {
-    DocumentBuilder body;
-    if (options_.op == "find") {
-      body.append("find", options_.collection);
-      const std::int64_t id = static_cast<std::int64_t>((started_ * 2654435761ll) % options_.ids);
-      body.object("filter").append("_id", id);
-      body.append("limit", 1).append("singleBatch", true);
-      client.documents = 1;
-    } else if (options_.op == "update") {
-      body.append("update", options_.collection);
-      const std::int64_t id = static_cast<std::int64_t>((started_ * 2654435761ll) % options_.ids);
-      {
-        auto updates = body.array("updates");
-        auto one = updates.object();
-        one.object("q").append("_id", id);
-        one.object("u").object("$inc").append("k", 1);
-      }
-      body.object("writeConcern").append("w", 1).append("j", true);
-      client.documents = 1;
-    } else {
-      body.append("insert", options_.collection);
-      body.object("writeConcern").append("w", 1).append("j", true);
-    }
-    body.append("$db", "bench");
-    const OwnedDocument command = std::move(body).finish();
-    std::vector<OwnedDocument> documents;
-    if (options_.op == "insert" || options_.op == "bulk") {
-      const std::size_t wanted =
-          options_.op == "bulk" ? std::max<std::size_t>(1, options_.batch_bytes / options_.size) : 1;
-      for (std::size_t i = 0; i < wanted; ++i)
-        documents.push_back(make_document(next_id_++, options_.size));
-      client.documents = wanted;
-    }
-    return message(command.view(), documents);
+  std::int64_t next_due_ns() const {
+    return start_ns_ + static_cast<std::int64_t>(static_cast<double>(started_) * 1e9 / options_.rate);
   }
 
-  void send_next(Client& client) {
-    if (finished()) return;
-    const std::string out = next_message(client);
-    ++started_;
-    ++in_flight_;
-    client.sent_ns = now_ns();
-    for (std::size_t at = 0; at < out.size();) {
-      const ssize_t sent = send(client.socket, out.data() + at, out.size() - at, MSG_NOSIGNAL);
+  void send_due() {
+    while (!free_.empty() && !finished()) {
+      const std::int64_t due = options_.rate > 0 ? next_due_ns() : now_ns();
+      if (due > now_ns()) return;
+      Client& client = clients_[free_.back()];
+      const std::size_t index = free_.back();
+      free_.pop_back();
+      client.request = work_.next(client.requests);
+      client.sent = 0;
+      client.due_ns = due;
+      ++started_;
+      ++in_flight_;
+      send_some(index);
+    }
+  }
+
+  void wait() {
+    epoll_event events[64];
+    timespec patience{0, 100'000'000};
+    if (options_.rate > 0 && !free_.empty() && !finished())
+      patience.tv_nsec = std::clamp<std::int64_t>(next_due_ns() - now_ns(), 0, 100'000'000);
+    const int ready = epoll_pwait2(poll_, events, 64, &patience, nullptr);
+    if (ready < 0 && errno != EINTR) die("epoll failed");
+    if (ready > 0) last_progress_ns_ = now_ns();
+    if (in_flight_ > 0 && now_ns() - last_progress_ns_ > 60'000'000'000) die("no reply within a minute");
+    for (int i = 0; i < ready; ++i) {
+      const std::size_t index = events[i].data.u64;
+      if ((events[i].events & EPOLLOUT) != 0) send_some(index);
+      if ((events[i].events & ~EPOLLOUT) != 0) receive(index);
+    }
+  }
+
+  void send_some(std::size_t index) {
+    Client& client = clients_[index];
+    const Bytes out = client.request.message;
+    while (client.sent < out.size()) {
+      const ssize_t sent =
+          send(client.socket, out.data() + client.sent, out.size() - client.sent, MSG_NOSIGNAL);
+      if (sent < 0 && errno == EAGAIN) return watch(index, true);
       if (sent <= 0) die("the server closed a connection");
-      at += static_cast<std::size_t>(sent);
+      client.sent += static_cast<std::size_t>(sent);
     }
+    watch(index, false);
   }
 
-  void receive(Client& client) {
+  void watch(std::size_t index, bool sending) {
+    Client& client = clients_[index];
+    if (std::exchange(client.sending, sending) == sending) return;
+    epoll_event event{};
+    event.events = sending ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    event.data.u64 = index;
+    epoll_ctl(poll_, EPOLL_CTL_MOD, client.socket, &event);
+  }
+
+  void receive(std::size_t index) {
+    Client& client = clients_[index];
     char buffer[65536];
     const ssize_t got = recv(client.socket, buffer, sizeof buffer, 0);
+    if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) die("the server closed a connection");
     client.in.append(buffer, static_cast<std::size_t>(got));
-    if (client.in.size() < 16) return;
-    const auto size = static_cast<std::size_t>(load_le<std::int32_t>(client.in.data()));
-    if (client.in.size() < size) return;
-    check(client, Bytes(client.in).substr(21, size - 21));
-    client.in.erase(0, size);
-    latencies_.add(now_ns() - client.sent_ns);
-    documents_ += client.documents;
-    --in_flight_;
-    send_next(client);
-  }
-
-  void check(const Client& client, Bytes bytes) const {
+    const Bytes bytes = whole_reply(client.in);
+    if (bytes.empty()) return;
     const auto reply = validate(bytes);
-    if (!reply || !(*reply)["ok"].truthy()) die("a command failed");
-    if (options_.op == "find") {
-      const DocumentView batch = (*reply)["cursor"].as_document()["firstBatch"].as_document();
-      if (batch.count() != 1) die("find by _id did not give one document");
-    } else if ((*reply)["n"].number_as_int64() != static_cast<std::int64_t>(client.documents)) {
-      die("a write did not write all");
+    const std::string wrong = reply ? work_.check(client.request, *reply) : "a reply is no document";
+    if (!wrong.empty()) die(wrong);
+    last_reply_ns_ = now_ns();
+    client.in.clear();
+    --in_flight_;
+    ++answered_;
+    if (client.due_ns >= counted_from_ns_) {
+      latencies_.add(last_reply_ns_ - client.due_ns);
+      documents_ += client.request.documents;
+      bytes_ += client.request.bytes;
     }
+    free_.push_back(index);
+    if (options_.rate <= 0) send_due();
   }
 
-  void report(double seconds) {
-    std::printf("{\"op\":\"%s\",\"clients\":%d,\"size\":%zu,\"documents\":%zu,\"docs_per_s\":%.0f,"
-                "\"mb_per_s\":%.1f,\"p50_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f,\"next_id\":%lld}\n",
-                options_.op.c_str(), options_.clients, options_.size, documents_,
-                static_cast<double>(documents_) / seconds,
-                static_cast<double>(documents_ * options_.size) / seconds / 1e6,
-                latencies_.at_us(0.5), latencies_.at_us(0.99), latencies_.at_us(1),
-                static_cast<long long>(next_id_));
+  void report(double seconds, const LogUse& before, const LogUse& after) {
+    const std::int64_t syncs = before.syncs < 0 ? -1 : after.syncs - before.syncs;
+    const double per_request = 1.0 / static_cast<double>(std::max<std::size_t>(answered_, 1));
+    std::printf("{\"op\":\"%s\",\"clients\":%d,\"size\":%zu,\"requests\":%zu,\"documents\":%lld,"
+                "\"requests_per_s\":%.0f,\"docs_per_s\":%.0f,\"mb_per_s\":%.1f,\"p50_us\":%.1f,"
+                "\"p99_us\":%.1f,\"p999_us\":%.1f,\"max_us\":%.1f,\"log_syncs\":%lld,"
+                "\"requests_per_sync\":%.2f,\"log_bytes_per_request\":%.0f,\"next_id\":%lld}\n",
+                options_.op.c_str(), options_.clients, options_.work.size, latencies_.count(),
+                static_cast<long long>(documents_), static_cast<double>(latencies_.count()) / seconds,
+                static_cast<double>(documents_) / seconds, static_cast<double>(bytes_) / seconds / 1e6,
+                latencies_.at_us(0.5), latencies_.at_us(0.99), latencies_.at_us(0.999),
+                latencies_.at_us(1), static_cast<long long>(syncs),
+                syncs > 0 ? static_cast<double>(answered_) / static_cast<double>(syncs) : 0.0,
+                static_cast<double>(after.bytes - before.bytes) * per_request,
+                static_cast<long long>(work_.next_id()));
   }
 
-  Options options_;
+  const Options options_;
+  Workload work_;
   int poll_ = -1;
   std::vector<Client> clients_;
-  std::int64_t next_id_;
+  std::vector<std::size_t> free_;
   std::int64_t started_ = 0;
-  std::int64_t end_ns_ = 0;
+  std::int64_t start_ns_ = 0, counted_from_ns_ = 0, end_ns_ = 0;
+  std::int64_t last_progress_ns_ = 0, last_reply_ns_ = 0;
   std::size_t in_flight_ = 0;
-  std::size_t documents_ = 0;
+  std::size_t answered_ = 0;
+  std::int64_t documents_ = 0;
+  std::size_t bytes_ = 0;
   Latencies latencies_;
 };
 

@@ -29,7 +29,7 @@ const ConfigKey kKeys[] = {
      "resident data; 0: a quarter of the machine's memory"},
     {"storage.checkpoint_log_mb", MULTIFORA_SLOT(storage.checkpoint_log_mb), 1, 1 << 20,
      "checkpoint-log-mb", "checkpoint when the log has grown by this"},
-    {"storage.checkpoint_secs", MULTIFORA_SLOT(storage.checkpoint_secs), 1, 86'400, "",
+    {"storage.checkpoint_secs", MULTIFORA_SLOT(storage.checkpoint_secs), 1, 86'400, "checkpoint-secs",
      "checkpoint when there were writes for this long"},
     {"storage.log_codec", MULTIFORA_SLOT(storage.log_codec), 0, 0, "",
      "codec of large log blocks: none or a loaded one (lz4, zstd ...)"},
