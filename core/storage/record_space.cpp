@@ -109,7 +109,7 @@ Status RecordWrites::add(std::uint64_t offset, Bytes header, Bytes payload) {
 }
 
 Status RecordWrites::flush() {
-  Pager::Impl& kernel = space_.impl_->kernel;
+  auto& kernel = space_.impl_->kernel;
   if (kernel.failed) return kernel.health();
   if (bytes_.empty()) return {};
   Status status = kernel.file->write(offset_, bytes_);
