@@ -147,7 +147,7 @@ class Churn {
         documents.push_back(make_document(id, options_.size));
         written_ += documents.back().bytes().size();
       }
-      client.run(command("insert", "big").view(), "documents", documents);
+      client.run(command("insert", "big"), "documents", documents);
     });
   }
 
@@ -165,7 +165,7 @@ class Churn {
         }
         updates.push_back(std::move(statement).finish());
       }
-      client.run(command("update", collection).view(), "updates", updates);
+      client.run(command("update", collection), "updates", updates);
     });
   }
 
@@ -178,7 +178,7 @@ class Churn {
         statement.append("limit", 1);
         deletes.push_back(std::move(statement).finish());
       }
-      client.run(command("delete", "big").view(), "deletes", deletes);
+      client.run(command("delete", "big"), "deletes", deletes);
     });
   }
 
@@ -192,11 +192,11 @@ class Churn {
       spec.append("name", "k_1");
     }
     body.append("$db", "churn");
-    client_.run(std::move(body).finish().view());
+    client_.run(std::move(body).finish());
   }
 
   void drop(const std::string& collection) {
-    client_.run(command("drop", collection).view());
+    client_.run(command("drop", collection));
   }
 
   // --- workloads ----------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Churn {
     in_parallel<std::int64_t>(ids, 1000, [&](Client& client, const auto& part) {
       std::vector<OwnedDocument> documents;
       for (const std::int64_t id : part) documents.push_back(make_document(id, 200));
-      client.run(command("insert", "small").view(), "documents", documents);
+      client.run(command("insert", "small"), "documents", documents);
     });
   }
 
@@ -283,7 +283,7 @@ class Churn {
       DocumentBuilder body;
       body.append("compact", "big").append("force", true).append("freeSpaceTargetMB", 1);
       body.append("$db", "churn");
-      client_.run(std::move(body).finish().view());
+      client_.run(std::move(body).finish());
     });
   }
 
@@ -292,13 +292,12 @@ class Churn {
     DocumentBuilder body;
     body.append("collStats", name).append("$db", "churn");
     return static_cast<std::uint64_t>(
-        client_.run(std::move(body).finish().view())["size"].number_as_int64());
+        client_.run(std::move(body).finish())["size"].number_as_int64());
   }
   DocumentView stats() {
     DocumentBuilder body;
     body.append("dbStats", 1).append("freeStorage", 1).append("$db", "churn");
-    stats_command_ = std::move(body).finish();
-    return client_.run(stats_command_.view());
+    return client_.run(std::move(body).finish());
   }
   std::uint64_t data_bytes() {
     return static_cast<std::uint64_t>(stats()["dataSize"].number_as_int64());
@@ -357,7 +356,6 @@ class Churn {
   std::int64_t next_id_ = 0;
   std::atomic<std::int64_t> stamp_{0};
   std::atomic<std::uint64_t> written_{0};  // bytes of documents
-  OwnedDocument stats_command_;
 };
 
 }  // namespace
