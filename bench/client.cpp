@@ -45,7 +45,7 @@ void Client::receive(char* to, std::size_t size) {
   }
 }
 
-DocumentView Client::run(const OwnedDocument& body, std::string_view name,
+DocumentView Client::run(DocumentView body, std::string_view name,
                          const std::vector<OwnedDocument>& sequence) {
   out_.assign(16, '\0');
   append_le<std::uint32_t>(out_, 0);  // flags

@@ -17,8 +17,12 @@ class Client {
 
   // Sends `body` (with $db), with `sequence` as the document sequence `name` where it is not empty.
   // The reply lives until the next call; it has ok: 1 and no writeErrors.
-  DocumentView run(const OwnedDocument& body, std::string_view name = {},
+  DocumentView run(DocumentView body, std::string_view name = {},
                    const std::vector<OwnedDocument>& sequence = {});
+  DocumentView run(const OwnedDocument& body, std::string_view name = {},
+                   const std::vector<OwnedDocument>& sequence = {}) {
+    return run(body.view(), name, sequence);
+  }
 
  private:
   void receive(char* to, std::size_t size);
