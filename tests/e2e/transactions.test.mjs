@@ -29,7 +29,7 @@ class Raw {
   }
   send(command, dbName = 'txn', extra = {}, number = this.number) {
     return client.db(dbName).command({...command, lsid: this.lsid, txnNumber: Long.fromNumber(number), autocommit: false,
-                                      ...extra});
+                                      ...extra}, {session: this.session});
   }
   commit(extra, number) { return this.send({commitTransaction: 1}, 'admin', extra, number); }
   abort(extra, number) { return this.send({abortTransaction: 1}, 'admin', extra, number); }
