@@ -107,7 +107,9 @@ Status check_read(DocumentView concern) {
   return {};
 }
 
-const OptionSpec kWriteFields[] = {{"w", kOptNumber | kOptString}, {"j", kOptBoolish},
+const OptionSpec kWriteFields[] = {{"w", kOptNumber | kOptString},
+                                   // Nothing to decide here: kept as given, and read by the dispatcher.
+                                   {"j", kOptBoolish, kNoEffect},
                                    {"wtimeout", kOptNumber, kNonNegative}};
 
 Status check_write(DocumentView concern) {
@@ -189,6 +191,7 @@ const CommandRow kGetDefaultRwConcern{.name = "getDefaultRWConcern",
                                       .help = "Default read and write concern.",
                                       .privilege = "getDefaultRWConcern",
                                       .flags = kAdminOnly,
+                                      // What is in memory is what is kept.
                                       .options = {{"inMemory", kOptBoolish, kNoEffect}},
                                       .run = run_get};
 const CommandRow kSetDefaultRwConcern{.name = "setDefaultRWConcern",

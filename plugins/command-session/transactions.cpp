@@ -49,7 +49,8 @@ const CommandRow kCommitTransaction{
     .lock = LockIntent::kWrite,
     .flags = kAdminOnly | kEndsTransaction | kRetryableWrite | kAcceptsWriteConcern |
              kAllowedInStrictApi,
-    .options = {{"recoveryToken", kOptObject}},
+    // For routers of a sharded cluster.
+    .options = {{"recoveryToken", kOptObject, kNoEffect}},
     .run = run_commit,
 };
 
@@ -60,7 +61,8 @@ const CommandRow kAbortTransaction{
     .privilege = "",
     .lock = LockIntent::kNone,
     .flags = kAdminOnly | kEndsTransaction | kAcceptsWriteConcern | kAllowedInStrictApi,
-    .options = {{"recoveryToken", kOptObject}},
+    // For routers of a sharded cluster.
+    .options = {{"recoveryToken", kOptObject, kNoEffect}},
     .run = run_abort,
 };
 

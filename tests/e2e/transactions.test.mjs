@@ -6,13 +6,16 @@ import {Binary, Long, MongoClient, Timestamp} from 'mongodb';
 
 import {Server} from './support/server.mjs';
 
-let server, client, db;
+let server, client, rawClient, db;
 before(async () => {
   server = await Server.start({args: ['--test-commands']});
   client = await new MongoClient(server.uri).connect();
+  // Sessions of its own, that no retryable write has numbered.
+  rawClient = await new MongoClient(server.uri, {retryWrites: false}).connect();
   db = client.db('txn');
 });
 after(async () => {
+  await rawClient?.close();
   await client?.close();
   assert.equal(await server?.stop(), 0);
 });
@@ -21,14 +24,14 @@ const label = (error, name) => error.hasErrorLabel?.(name) ?? error.errorLabels?
 
 // Commands with a transaction's fields by hand, to meet the state machine itself.
 class Raw {
-  constructor() { this.session = client.startSession(); this.number = 0; }
+  constructor() { this.session = rawClient.startSession(); this.number = 0; }
   get lsid() { return this.session.id; }
   start(command, dbName = 'txn', extra = {}) {
     ++this.number;
     return this.send(command, dbName, {startTransaction: true, ...extra});
   }
   send(command, dbName = 'txn', extra = {}, number = this.number) {
-    return client.db(dbName).command({...command, lsid: this.lsid, txnNumber: Long.fromNumber(number), autocommit: false,
+    return rawClient.db(dbName).command({...command, lsid: this.lsid, txnNumber: Long.fromNumber(number), autocommit: false,
                                       ...extra}, {session: this.session});
   }
   commit(extra, number) { return this.send({commitTransaction: 1}, 'admin', extra, number); }

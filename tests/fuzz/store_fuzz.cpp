@@ -56,7 +56,7 @@ void insert(Store& store, const std::string& ns, int id) {
   FUZZ_CHECK((*writer)->insert(document.view()).has_value());
   const auto position = (*writer)->commit();
   FUZZ_CHECK(position.has_value());
-  if (id % 50 == 49) FUZZ_CHECK(store.wait_durable(*position).ok());
+  if (id % 10 == 9) FUZZ_CHECK(store.wait_durable(*position).ok());
 }
 
 void build(Store& store, const std::string& ns, const char* field) {
