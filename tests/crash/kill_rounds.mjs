@@ -236,7 +236,7 @@ class CheckpointActor extends Actor {
   async step(db) {
     await new Promise((resolve) => setTimeout(resolve, below(60, this.random)));
     if (this.compacts && below(3, this.random) === 0) {
-      await db.command({compact: `c${below(3, this.random)}`}).catch((error) => {
+      await db.command({compact: `c${below(3, this.random)}`, force: true}).catch((error) => {
         if (error.code !== 59) throw error;
         this.compacts = false;
       });
