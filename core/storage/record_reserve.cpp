@@ -126,11 +126,10 @@ Status RecordSpace::Impl::refill(Lock& lock, RecordPool& pool, std::uint64_t uni
   const bool to_holes = placement == RecordPlacement::kMoved || holes_are_worth_it(pool);
   if (fits_in_chunk && to_holes && refill_holes(lock, pool, hole_units)) return {};
   const Status status = refill_bump(lock, pool, units, placement);
-  // On a full disk every hole counts.
-  if (status.code() == ErrorCode::kOutOfDiskSpace && fits_in_chunk && !to_holes &&
-      refill_holes(lock, pool, hole_units))
-    return {};
-  return status;
+  if (status.code() != ErrorCode::kOutOfDiskSpace || !fits_in_chunk) return status;
+  // On a full disk every hole counts, those in the chunk that the bump range holds too.
+  drop_bump(pool);
+  return refill_holes(lock, pool, hole_units) ? Status() : status;
 }
 
 bool RecordSpace::Impl::scannable(const RecordPool& pool, std::uint64_t chunk,

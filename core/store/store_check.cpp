@@ -185,7 +185,8 @@ std::vector<std::string> Store::check(const CheckProgress& progress) {
   }
   std::size_t done = 0;
   for (const CollectionPtr& collection : all) {
-    if (progress) progress(*collection->info, collection->state.record_count, done++, all.size());
+    if (progress && !collection->dropped)
+      progress(*collection->info, collection->state.record_count, done++, all.size());
     const auto report = CollectionCheck(*impl.pager, *collection, true, nullptr, space).run();
     if (report)
       errors.insert(errors.end(), report->errors.begin(), report->errors.end());

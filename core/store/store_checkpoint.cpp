@@ -145,6 +145,8 @@ void Store::Impl::note_progress() {
 
 // Space that was given up is usable two checkpoints later, and so is that of the log.
 void Store::Impl::want_space() {
+  // What idle stashes hold may be what the next writer lacks.
+  stashes->drop_idle();
   if (!changed_since_checkpoint && quiet_checkpoints >= 2) return;
   const std::lock_guard hold(worker_mutex);
   checkpoint_wanted = space_wanted = true;

