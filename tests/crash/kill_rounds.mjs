@@ -1,7 +1,7 @@
 // kill -9 at random moments; after each, every acknowledged write must be there.
 //
 //   node kill_rounds.mjs [--rounds 50] [--clients 8] [--seed N] [--max-ms 1500] [--dir DIR]
-//                        [--memory-mb N] [--address-space-mb N]
+//                        [--cgroup DIR] [--address-space-mb N]
 //
 // What runs meanwhile: clients with mixed writes; index builds and drops; collections that are made,
 // renamed, emptied and dropped; checkpoints; TTL sweeps; `compact` where the server has it. A third of
@@ -10,9 +10,9 @@
 // happened or not, but not half; of many documents in one command the first ones may be there. Between
 // rounds the state carries over.
 //
-// --memory-mb puts the server into a cgroup of its own with so much memory, --address-space-mb under
-// ulimit -v; where that is not permitted, it says so and ends with 0.
-import {mkdirSync, mkdtempSync, rmdirSync, rmSync, writeFileSync} from 'node:fs';
+// --cgroup puts the server into a cgroup that was made for it, with its memory limit set (the one who
+// runs this makes it); --address-space-mb puts it under ulimit -v.
+import {mkdtempSync, rmSync} from 'node:fs';
 import {spawn} from 'node:child_process';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
@@ -28,7 +28,7 @@ const {MongoClient} = createRequire(path.join(here, '../e2e/'))('mongodb');
 const {values: options} = parseArgs({options: {
   rounds: {type: 'string', default: '50'}, clients: {type: 'string', default: '8'},
   seed: {type: 'string', default: String(Date.now() % 1e9)}, 'max-ms': {type: 'string', default: '1500'},
-  dir: {type: 'string'}, 'memory-mb': {type: 'string'}, 'address-space-mb': {type: 'string'}}});
+  dir: {type: 'string'}, cgroup: {type: 'string'}, 'address-space-mb': {type: 'string'}}});
 const rounds = Number(options.rounds), clients = Number(options.clients), seed = Number(options.seed);
 const dbpath = options.dir ?? mkdtempSync(path.join(tmpdir(), 'multifora-crash-'));
 console.log(`kill rounds: ${rounds} rounds, ${clients} clients, seed ${seed}, ${dbpath}`);
@@ -286,21 +286,10 @@ async function verify(db, worker) {
 
 // --- limits of memory ---
 
-let cgroup;
-if (options['memory-mb']) {
-  cgroup = `/sys/fs/cgroup/multifora-${process.pid}`;
-  try {
-    mkdirSync(cgroup);
-    writeFileSync(`${cgroup}/memory.max`, String(Number(options['memory-mb']) * 2 ** 20));
-  } catch (error) {
-    console.log(`kill rounds: SKIPPED, no cgroup can be made here (${error.message})`);
-    process.exit(0);
-  }
-}
 // The server's start, through a shell that sets the limits first.
 function wrapped() {
   const limits = [];
-  if (cgroup) limits.push(`echo $$ > ${cgroup}/cgroup.procs`);
+  if (options.cgroup) limits.push(`echo $$ > ${options.cgroup}/cgroup.procs`);
   if (options['address-space-mb']) limits.push(`ulimit -v ${Number(options['address-space-mb']) * 1024}`);
   return limits.length > 0 ? ['bash', '-c', `${limits.join(' && ')} && exec "$0" "$@"`] : [];
 }
@@ -372,7 +361,6 @@ await client.close();
 const code = await server.stop();
 if (code !== 0) report('end', `the server ended with ${code}`);
 if (!options.dir) rmSync(dbpath, {recursive: true, force: true});
-if (cgroup) rmdirSync(cgroup);
 const writes = workers.reduce((sum, worker) => sum + worker.writes, 0);
 const others = actors.map((actor) => `${actor.writes} by ${actor.constructor.name}`).join(', ');
 console.log(`${writes} acknowledged writes, ${others}; ${rounds} kills, ${recoveryKills} more during recovery, ` +
