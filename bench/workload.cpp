@@ -100,7 +100,8 @@ Workload::Requests::Prepared Workload::make_plain() const {
       const bool many = options_.operation == Operation::kUpdateMany;
       DocumentBuilder statement;
       if (many) {
-        DocumentBuilder range = statement.object("q").object("_id");
+        DocumentBuilder query = statement.object("q");
+        DocumentBuilder range = query.object("_id");
         range.append("$gte", std::int64_t{0});
         range.append("$lt", static_cast<std::int64_t>(options_.batch_count));
       } else {
