@@ -1,4 +1,5 @@
 """What the benchmark scripts share: programs, servers, pairs that alternate, a probe of the disk."""
+import atexit
 import json
 import os
 import pathlib
@@ -71,6 +72,7 @@ class Server:
     def _start(self, command):
         started = time.monotonic()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        atexit.register(self.process.kill)  # where the script ends before its time
         while True:
             line = self.process.stdout.readline()
             if not line:
