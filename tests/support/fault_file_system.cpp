@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 
 #include "core/base/assert.h"
@@ -40,6 +41,10 @@ struct FaultFileSystem::Inode {
   Blocks durable;
   std::uint64_t durable_size = 0;
   Blocks lost;  // content that a failed sync dropped and that counts as clean
+  // Blocks that calls changed since they were last found on the disk. Stores through a writable
+  // mapping leave no trace: then every block has to be looked at.
+  std::set<std::uint64_t> touched;
+  bool mapped_writable = false;
   bool dead = false;
   struct Mapping {
     void* at;
@@ -59,7 +64,11 @@ struct FaultFileSystem::Inode {
     MULTIFORA_ASSERT(::fstat(fd, &info) == 0);
     return static_cast<std::uint64_t>(info.st_size);
   }
-  void write(std::uint64_t offset, Bytes data) const {
+  void touch(std::uint64_t offset, std::uint64_t size) {
+    for (std::uint64_t n = offset / kBlock; n * kBlock < offset + size; ++n) touched.insert(n);
+  }
+  void write(std::uint64_t offset, Bytes data) {
+    touch(offset, data.size());
     MULTIFORA_ASSERT(::pwrite(fd, data.data(), data.size(), static_cast<off_t>(offset)) ==
                      static_cast<ssize_t>(data.size()));
   }
@@ -73,37 +82,49 @@ struct FaultFileSystem::Inode {
     return it == durable.end() ? std::string(kBlock, '\0') : it->second;
   }
 
-  // Blocks whose live content is not on the disk and that the kernel would still write, in order.
-  std::vector<std::uint64_t> changed() const;
+  // Blocks of [offset, end) whose live content is not on the disk and that the kernel would still
+  // write, in order.
+  std::vector<std::uint64_t> changed(std::uint64_t offset = 0,
+                                     std::uint64_t end = ~std::uint64_t{0}) const;
+  std::vector<std::uint64_t> differing(std::uint64_t first, std::uint64_t last) const;
+  bool differs(std::uint64_t number, Bytes now) const;
 };
 
-std::vector<std::uint64_t> FaultFileSystem::Inode::changed() const {
+std::vector<std::uint64_t> FaultFileSystem::Inode::changed(std::uint64_t offset,
+                                                           std::uint64_t end) const {
+  end = std::min(end, size());
+  if (offset >= end) return {};
+  const std::uint64_t first = offset / kBlock;
+  const std::uint64_t last = (end - 1) / kBlock;
+  if (mapped_writable) return differing(first, last);
   std::vector<std::uint64_t> numbers;
-  const auto consider = [&](std::uint64_t number) {
-    const std::string now = block(number);
-    if (now == durable_block(number)) return;
-    const auto it = lost.find(number);
-    if (it == lost.end() || it->second != now) numbers.push_back(number);
-  };
-  const std::uint64_t end = size();
-  off_t at = 0;
-  while (static_cast<std::uint64_t>(at) < end) {  // the memfd's data; holes are zeros
-    const off_t data = ::lseek(fd, at, SEEK_DATA);
-    if (data < 0) break;
-    const off_t hole = ::lseek(fd, data, SEEK_HOLE);
-    for (std::uint64_t n = static_cast<std::uint64_t>(data) / kBlock;
-         n * kBlock < static_cast<std::uint64_t>(hole); ++n)
-      consider(n);
-    at = hole;
-  }
-  // Blocks that became holes.
-  for (const auto& [number, bytes] : durable)
-    if (number * kBlock < end && ::lseek(fd, static_cast<off_t>(number * kBlock), SEEK_DATA) !=
-                                     static_cast<off_t>(number * kBlock))
-      consider(number);
-  std::sort(numbers.begin(), numbers.end());
-  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  for (auto it = touched.lower_bound(first); it != touched.end() && *it <= last; ++it)
+    if (differs(*it, block(*it))) numbers.push_back(*it);
   return numbers;
+}
+
+// Looks at every block from first to last.
+std::vector<std::uint64_t> FaultFileSystem::Inode::differing(std::uint64_t first,
+                                                             std::uint64_t last) const {
+  constexpr std::uint64_t kBlocksAtOnce = 64;
+  std::vector<std::uint64_t> numbers;
+  std::string bytes;
+  for (std::uint64_t at = first; at <= last; at += kBlocksAtOnce) {
+    const std::uint64_t count = std::min(kBlocksAtOnce, last + 1 - at);
+    bytes.assign(count * kBlock, '\0');
+    MULTIFORA_ASSERT(::pread(fd, bytes.data(), bytes.size(), static_cast<off_t>(at * kBlock)) >= 0);
+    for (std::uint64_t n = 0; n < count; ++n)
+      if (differs(at + n, Bytes(bytes).substr(n * kBlock, kBlock))) numbers.push_back(at + n);
+  }
+  return numbers;
+}
+
+bool FaultFileSystem::Inode::differs(std::uint64_t number, Bytes now) const {
+  static const std::string zeros(kBlock, '\0');
+  const auto on_disk = durable.find(number);
+  if (now == (on_disk == durable.end() ? Bytes(zeros) : Bytes(on_disk->second))) return false;
+  const auto dropped = lost.find(number);
+  return dropped == lost.end() || Bytes(dropped->second) != now;
 }
 
 // --- FaultFile ---
@@ -174,8 +195,7 @@ Status FaultFile::sync_range(std::uint64_t offset, std::uint64_t size) {
   const FaultFileSystem::Outcome outcome = begin(Operation::kSync);
   if (inode_->dead || files_.cut_) return outcome.status;
   const std::uint64_t end = size > ~std::uint64_t{0} - offset ? ~std::uint64_t{0} : offset + size;
-  for (const std::uint64_t number : inode_->changed()) {
-    if (number < offset / kBlock || number >= (end - 1) / kBlock + 1) continue;
+  for (const std::uint64_t number : inode_->changed(offset, end)) {
     const bool written = outcome.status.ok() || files_.random(2) == 0;
     if (written) {
       inode_->durable[number] = inode_->block(number);
@@ -184,11 +204,19 @@ Status FaultFile::sync_range(std::uint64_t offset, std::uint64_t size) {
       inode_->lost[number] = inode_->block(number);
     }
   }
-  if (outcome.status.ok()) inode_->durable_size = inode_->size();
+  if (outcome.status.ok()) {
+    inode_->durable_size = inode_->size();
+    const std::uint64_t last = (std::min(end, inode_->durable_size) + kBlock - 1) / kBlock;
+    inode_->touched.erase(inode_->touched.lower_bound(offset / kBlock),
+                          inode_->touched.lower_bound(std::max(offset / kBlock, last)));
+  }
   return outcome.status;
 }
 
 Status FaultFile::resize(std::uint64_t size) {
+  // What a cut takes away may come back as zeros.
+  for (const auto& [number, bytes] : inode_->durable)
+    if ((number + 1) * kBlock > size) inode_->touched.insert(number);
   MULTIFORA_TRY(files_.room_for(inode_->size(), size, path_));
   MULTIFORA_ASSERT(::ftruncate(inode_->fd, static_cast<off_t>(size)) == 0);
   return {};
@@ -209,6 +237,7 @@ Status FaultFile::allocate(std::uint64_t offset, std::uint64_t size) {
 Status FaultFile::punch_hole(std::uint64_t offset, std::uint64_t size) {
   std::lock_guard lock(files_.mutex_);
   MULTIFORA_TRY(begin(Operation::kWrite).status);
+  inode_->touch(offset, size);
   if (size > 0)
     MULTIFORA_ASSERT(::fallocate(inode_->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                                  static_cast<off_t>(offset), static_cast<off_t>(size)) == 0);
@@ -222,6 +251,7 @@ Result<char*> FaultFile::map(std::uint64_t reserve, bool writable) {
   if (at == MAP_FAILED)
     return fail(error(ErrorCode::kFileStreamFailed, "memory mapping", path_, "no address space"));
   inode_->mappings.push_back({at, reserve});
+  inode_->mapped_writable |= writable;
   return static_cast<char*>(at);
 }
 
