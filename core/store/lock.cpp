@@ -11,12 +11,16 @@ thread_local std::uint32_t shared_locks_held = 0;
 void CollectionLock::lock_shared() {
   std::unique_lock hold(mutex_);
   const bool may_pass = shared_locks_held > 0;
-  readers_.wait(hold, [&] {
-    return !active_writer_ &&
-           (may_pass || writers_waiting_.load(std::memory_order_relaxed) == 0);
-  });
-  ++active_readers_;
   ++shared_locks_held;
+  if (!active_writer_ && (may_pass || writers_waiting_.load(std::memory_order_relaxed) == 0)) {
+    ++active_readers_;
+    return;
+  }
+  // A writer that unlocks counts those it wakes as active: nobody gets in between.
+  ++waiting_readers_;
+  waiting_passers_ += may_pass ? 1 : 0;
+  const std::uint64_t before = hand_overs_;
+  readers_.wait(hold, [&] { return hand_overs_ != before; });
 }
 
 void CollectionLock::unlock_shared() {
@@ -39,9 +43,18 @@ void CollectionLock::unlock() {
   const std::lock_guard hold(mutex_);
   MULTIFORA_ASSERT(active_writer_);
   active_writer_ = false;
-  if (writers_waiting_.load(std::memory_order_relaxed) != 0)
-    writers_.notify_one();
-  // Readers that may pass waiting writers wait on the same condition as the others.
+  const bool writers_wait = writers_waiting_.load(std::memory_order_relaxed) != 0;
+  // Whoever reads elsewhere may be what the next writer would wait for, in a circle of three.
+  const bool readers_turn = waiting_passers_ > 0 || !writers_wait ||
+                            (waiting_readers_ > 0 && ++writers_in_a_row_ >= kWritersInARow);
+  if (!readers_turn || waiting_readers_ == 0) {
+    if (writers_wait) writers_.notify_one();
+    return;
+  }
+  active_readers_ += waiting_readers_;
+  waiting_readers_ = waiting_passers_ = 0;
+  writers_in_a_row_ = 0;
+  ++hand_overs_;
   readers_.notify_all();
 }
 

@@ -1,5 +1,6 @@
-// A collection's lock: shared for readers, exclusive for the writer, with waiting writers ahead of
-// new readers, so that a stream of readers never starves a writer.
+// A collection's lock: shared for readers, exclusive for the writer. Waiting writers go before new
+// readers, so that a stream of readers never starves a writer; and after at most kWritersInARow of
+// them the lock is handed to all readers that wait, so that a stream of writers starves no reader.
 //
 // A thread that already holds any collection lock shared passes waiting writers: it must be able to
 // finish (a $lookup into a second collection, or into the same one). A thread that asks for an
@@ -16,6 +17,9 @@ namespace multifora {
 
 class CollectionLock {
  public:
+  // More than one, because each hand-over costs a wake-up that the next writer waits for.
+  static constexpr std::uint32_t kWritersInARow = 4;
+
   void lock_shared();
   void unlock_shared();
   void lock();
@@ -28,6 +32,10 @@ class CollectionLock {
   std::condition_variable readers_;
   std::condition_variable writers_;
   std::uint32_t active_readers_ = 0;
+  std::uint32_t waiting_readers_ = 0;
+  std::uint32_t waiting_passers_ = 0;   // of these, threads that read elsewhere already
+  std::uint32_t writers_in_a_row_ = 0;  // while readers waited
+  std::uint64_t hand_overs_ = 0;
   bool active_writer_ = false;
   std::atomic<std::uint32_t> writers_waiting_{0};
 };

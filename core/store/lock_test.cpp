@@ -41,6 +41,33 @@ TEST_CASE("a waiting writer goes before new readers, but not before a thread tha
   CHECK(read);
 }
 
+TEST_CASE("a stream of writers does not starve a reader") {
+  CollectionLock lock;
+  std::atomic<bool> stop{false};
+  std::atomic<std::uint64_t> writes{0};
+  std::vector<std::thread> writers;
+  for (int t = 0; t < 3; ++t)
+    writers.emplace_back([&] {
+      while (!stop) {
+        lock.lock();
+        // Held until another waits: the lock never becomes free between two writers.
+        while (!stop && !lock.contended()) std::this_thread::yield();
+        ++writes;
+        lock.unlock();
+      }
+    });
+  while (writes < 10) std::this_thread::yield();
+  for (int i = 0; i < 20; ++i) {
+    const std::uint64_t before = writes;
+    lock.lock_shared();
+    // One that held the lock, those in a row, and one that unlocked before this thread was counted.
+    CHECK(writes - before <= CollectionLock::kWritersInARow + 2);
+    lock.unlock_shared();
+  }
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+}
+
 TEST_CASE("writers exclude each other and readers") {
   CollectionLock lock;
   int value = 0;
