@@ -10,6 +10,13 @@ const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../.
 export const binary = process.env.MULTIFORADB ?? path.join(root, 'build/release/bin/multiforadb');
 const readyWithinMs = Number(process.env.MULTIFORADB_READY_MS ?? 60000);
 
+const kStopMs = readyWithinMs;
+const running = new Set();
+// Whatever ends this process, no server stays behind.
+process.on('exit', () => { for (const server of running) server.process.kill('SIGKILL'); });
+for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143], ['SIGHUP', 129]])
+  process.once(signal, () => process.exit(code));
+
 export class Server {
   // dbpath: kept by the caller; without one a temporary directory that stop() removes.
   // logFile: where the configuration in `args` sends the log, standard output otherwise.
@@ -24,8 +31,9 @@ export class Server {
     server.process = spawn(program, [...first, '--port', String(port), '--dbpath', server.dbpath, ...args],
                            {stdio: ['ignore', 'pipe', 'pipe']});
     server.exited = new Promise((resolve) => {
-      server.process.on('exit', (code, signal) => resolve({code, signal}));
+      server.process.on('exit', (code, signal) => { running.delete(server); resolve({code, signal}); });
     });
+    running.add(server);
     server.process.stderr.setEncoding('utf8').on('data', (text) => server.log.push(text));
     const ready = logFile ? readyInFile(logFile) : new Promise((resolve) => {
       createInterface({input: server.process.stdout}).on('line', (line) => {
@@ -44,10 +52,15 @@ export class Server {
     return server;
   }
 
-  // Graceful; returns the exit code.
+  // Graceful; returns the exit code. One that does not end in time is killed, and that is an error.
   async stop() {
     this.process.kill('SIGTERM');
+    const late = setTimeout(() => {
+      this.log.push(`not ended ${kStopMs} ms after SIGTERM`);
+      this.process.kill('SIGKILL');
+    }, kStopMs);
     const {code, signal} = await this.exited;
+    clearTimeout(late);
     if (this.ownsPath) rmSync(this.dbpath, {recursive: true, force: true});
     if (signal) throw new Error(`the server died of ${signal}\n${this.log.slice(-20).join('\n')}`);
     return code;
