@@ -1,4 +1,5 @@
-// Mongoose: a schema with unique and TTL indexes, save, populate, bulkWrite, lean, findOneAndUpdate.
+// Mongoose: a schema with unique and TTL indexes, save, populate, bulkWrite, lean, findOneAndUpdate,
+// transactions.
 import assert from 'node:assert/strict';
 import {after, before, test} from 'node:test';
 
@@ -61,4 +62,43 @@ test('aggregate with a lookup', async () => {
     {$lookup: {from: 'authors', localField: 'author', foreignField: '_id', as: 'by'}},
     {$unwind: '$by'}, {$project: {_id: 0, title: 1, name: '$by.name'}}]);
   assert.deepEqual(rows, [{title: 'R.U.R.', name: 'Karel Čapek'}]);
+});
+
+test('withTransaction: all or nothing, over models, with documents and their hooks', async () => {
+  const author = await Author.findOne({name: 'Karel Čapek'});
+  const book = await Book.create({title: 'Hordubal', author});
+  const before = {copies: book.copies, books: await Book.countDocuments(), authors: await Author.countDocuments()};
+  await assert.rejects(mongoose.connection.transaction(async (session) => {
+    book.copies += 100;
+    await book.save({session});
+    await new Author({name: 'Josef Čapek'}).save({session});
+    await Book.create([{title: 'half way', author}], {session});
+    assert.equal(await Book.countDocuments().session(session), before.books + 1);
+    assert.equal(await Book.countDocuments(), before.books);
+    throw new Error('changed my mind');
+  }), /changed my mind/);
+  // The document is as it was before, and can be saved again.
+  assert.equal((await Book.findById(book)).copies, before.copies);
+  assert.deepEqual([await Book.countDocuments(), await Author.countDocuments()], [before.books, before.authors]);
+  await mongoose.connection.withSession((session) => session.withTransaction(async () => {
+    const brother = await new Author({name: 'Josef Čapek'}).save({session});
+    await Book.create([{title: 'Povídání o pejskovi', author: brother}], {session});
+    const joined = await Book.findOne({title: /^Pov/}, null, {session}).populate('author');
+    assert.equal(joined.author.name, 'Josef Čapek');
+    await assert.rejects(Author.findOne({name: 'Josef Čapek'}).orFail());
+  }));
+  assert.equal((await Book.findOne({title: /^Pov/}).populate('author')).author.name, 'Josef Čapek');
+});
+
+test('withTransaction is tried again after a conflict', async () => {
+  const {_id} = await Book.create({title: 'fought over', copies: 0});
+  let attempts = 0;
+  await Promise.all(Array.from({length: 6}, () => mongoose.connection.transaction(async (session) => {
+    ++attempts;
+    const one = await Book.findById(_id).session(session);
+    one.copies += 1;
+    await one.save({session});
+  })));
+  assert.equal((await Book.findById(_id)).copies, 6);
+  assert.ok(attempts >= 6);
 });

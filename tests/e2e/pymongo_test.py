@@ -81,6 +81,58 @@ class PyMongo(unittest.TestCase):
         self.assertEqual((result.inserted_count, result.modified_count, result.upserted_count,
                           result.deleted_count), (1, 1, 1, 1))
 
+    def test_transactions(self):
+        a, b = self.db.txn_a, self.client.pytest2.txn_b
+        for c in (a, b):
+            c.drop()
+        majority = pymongo.write_concern.WriteConcern("majority")
+        with self.client.start_session() as session:
+            with session.start_transaction(read_concern=pymongo.read_concern.ReadConcern("snapshot"),
+                                           write_concern=majority):
+                a.insert_one({"_id": 1, "n": 1}, session=session)
+                b.insert_many([{"_id": i} for i in range(3)], session=session)
+                self.assertEqual(a.find_one_and_update({"_id": 1}, {"$inc": {"n": 1}}, session=session,
+                                                       return_document=pymongo.ReturnDocument.AFTER), {"_id": 1, "n": 2})
+                self.assertEqual(a.count_documents({}), 0)
+                self.assertEqual(b.count_documents({}, session=session), 3)
+            self.assertEqual((a.count_documents({}), b.count_documents({})), (1, 3))
+            # An exception aborts.
+            with self.assertRaises(ZeroDivisionError):
+                with session.start_transaction():
+                    a.delete_many({}, session=session)
+                    1 / 0
+            self.assertEqual(a.count_documents({}), 1)
+
+    def test_transactions_that_conflict(self):
+        c = self.db.txn_conflict
+        c.drop()
+        c.insert_one({"_id": 1, "n": 0})
+        with self.client.start_session() as one, self.client.start_session() as two:
+            one.start_transaction()
+            two.start_transaction()
+            c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=one)
+            with self.assertRaises(pymongo.errors.OperationFailure) as failed:
+                c.update_one({"_id": 1}, {"$inc": {"n": 1}}, session=two)
+            self.assertEqual(failed.exception.code, 112)
+            self.assertTrue(failed.exception.has_error_label("TransientTransactionError"))
+            one.commit_transaction()
+            one.commit_transaction()  # may be said again
+            two.abort_transaction()
+        attempts = []
+
+        def add(session):
+            attempts.append(1)
+            found = c.find_one({"_id": 1}, session=session)
+            if len(attempts) == 1:
+                c.update_one({"_id": 1}, {"$inc": {"n": 10}})  # from outside
+            c.update_one({"_id": 1}, {"$set": {"n": found["n"] + 100}}, session=session)
+            return found["n"]
+
+        with self.client.start_session() as session:
+            self.assertEqual(session.with_transaction(add), 11)
+        self.assertEqual(len(attempts), 2)
+        self.assertEqual(c.find_one()["n"], 111)
+
 
 if __name__ == "__main__":
     unittest.main()
