@@ -5,7 +5,8 @@ const kCauses = [
   [/\$changeStream|change streams?/i, 'change streams'],
   [/timeseries|create\.expireAfterSeconds/, 'time series'],
   [/readConcern level snapshot/, 'snapshot reads'],
-  [/mapReduce/, 'mapReduce'],
+  [/JavaScript|\$where/, 'server-side JavaScript'],
+  [/no such command: '(authenticate|sasl\w+|\w+User)'/, 'authentication'],
 ];
 
 export const causeOf = (why) => kCauses.find(([pattern]) => pattern.test(why))?.[1] ?? 'unexplained';

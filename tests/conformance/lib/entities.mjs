@@ -53,7 +53,8 @@ export class Entities {
     const {id, uriOptions = {}, observeEvents = [], observeLogMessages, serverApi} = options;
     const query = new URLSearchParams({replicaSet: this.server.setName, ...uriOptions});
     const log = [];
-    const settings = {monitorCommands: true, ...(serverApi ? {serverApi} : {})};
+    // Connecting must not take a connection out of the pool and put it back: tests count such events.
+    const settings = {monitorCommands: true, __skipPingOnConnect: true, ...(serverApi ? {serverApi} : {})};
     if (observeLogMessages) Object.assign(settings, logSettings(observeLogMessages, log));
     const client = new MongoClient(`mongodb://127.0.0.1:${this.server.port}/?${query}`, settings);
     const events = new Events(options);

@@ -212,6 +212,6 @@ export const kOperations = {
 // Names that mean another operation on another kind of object.
 export function operationFor(name, target) {
   if (name === 'runCommand' && target instanceof mongodb.Db)
-    return (db, args, e) => command(db, {...args, readPreference: args.readPreference ?? {mode: 'primary'}}, e);
+    return (db, args, e) => command(db, args.session || args.readPreference ? args : {...args, readPreference: {mode: 'primary'}}, e);
   return kOperations[name];
 }
