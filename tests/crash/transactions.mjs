@@ -1,22 +1,15 @@
 // Transactions of many clients, kill -9 in between, and a checker of what they saw.
 //
-//   node transactions.mjs [--rounds 3] [--clients 16] [--seed N] [--max-ms 1200] [--dir DIR]
+//   node transactions.mjs [--runs 1] [--rounds 3] [--clients 16] [--seed N] [--max-ms 1200] [--dir DIR]
 //
-// Two workloads run at once:
-// - bank: every transaction moves money between accounts of two collections; the sum of all accounts
-//   is the same in every snapshot, during the run and after each kill.
-// - lists: every transaction reads some lists and appends unique numbers to others (the list-append
-//   model). The final list of a key is the order of all its versions, so that from what the committed
-//   transactions read follows
-//     G0/lost update  no acknowledged append is missing, none is there twice
-//     dirty read      no list that was read has a number of a transaction that aborted
-//     non-prefix      every list that was read is a prefix of the final one
-//     fractured read  a transaction sees all appends of another one or none of them
-//     own writes      and its own at the ends of what it reads
-//     first committer of two transactions that append to the same key, one saw the other
-//   which is what snapshot isolation forbids (write skew is allowed). A commit in doubt (the connection
-//   was lost) counts as committed where one of its numbers is there, and then all must be.
-import {mkdtempSync, rmSync} from 'node:fs';
+// A run is a database of its own with `rounds` kills; its seed is the first one's plus its number. Checkpoints
+// are made every second or so. Every client does both workloads in turn:
+// - bank: every transaction moves money between accounts of two collections, none below zero; the sum
+//   of all accounts is the same in every snapshot, during the run and after each kill.
+// - lists: a transaction reads some lists and appends unique numbers to others (the list-append model); some
+//   appends are single findAndModify commands outside transactions. The final list of a key is the order of all its
+//   versions. See lib/list_history.mjs for what is checked.
+import {mkdirSync, mkdtempSync, rmSync, writeFileSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
 import path from 'node:path';
@@ -24,18 +17,19 @@ import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
 import {Server} from '../e2e/support/server.mjs';
+import {ListHistory} from './lib/list_history.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const {MongoClient} = createRequire(path.join(here, '../e2e/'))('mongodb');
 
 const {values: options} = parseArgs({options: {
+  runs: {type: 'string', default: '1'},
   rounds: {type: 'string', default: '3'}, clients: {type: 'string', default: '16'},
   seed: {type: 'string', default: String(Date.now() % 1e9)}, 'max-ms': {type: 'string', default: '1200'},
   dir: {type: 'string'}}});
-const rounds = Number(options.rounds), clients = Number(options.clients), seed = Number(options.seed);
-const dbpath = options.dir ?? mkdtempSync(path.join(tmpdir(), 'multifora-transactions-'));
+const rounds = Number(options.rounds), clients = Number(options.clients), runs = Number(options.runs);
 const kAccounts = 10, kEach = 1000, kKeys = 12;
-console.log(`transactions: ${rounds} rounds, ${clients} clients, seed ${seed}, ${dbpath}`);
+const kConfig = {storage: {checkpoint_secs: 1, checkpoint_log_mb: 1}};
 
 function makeRandom(state) {
   return () => {
@@ -45,34 +39,37 @@ function makeRandom(state) {
     return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
   };
 }
-const random = makeRandom(seed);
-const problems = [];
-const problem = (text) => { if (problems.push(text) <= 20) console.log(`PROBLEM: ${text}`); };
+let problems = 0;
+const problem = (text) => { if (++problems <= 20) console.log(`PROBLEM: ${text.slice(0, 2000)}`); };
 
-const history = [];  // {reads: [[key, list]], appends: [[key, number]], outcome: 'committed' | 'aborted' | 'doubt'}
 let nextNumber = 1;
-const counts = {committed: 0, aborted: 0, doubt: 0, audits: 0};
+const counts = {committed: 0, aborted: 0, doubt: 0, audits: 0, lists: 0};
 
 // One attempt of a transaction; the driver's own retries would hide what happened.
 async function attempt(client, body) {
   const session = client.startSession();
   let outcome = 'aborted';
+  let ended = Infinity;
   try {
     session.startTransaction({readConcern: {level: 'snapshot'}, writeConcern: {w: 'majority'}});
     await body(session);
     outcome = 'doubt';
     await session.commitTransaction();
     outcome = 'committed';
+    ended = performance.now();
   } catch (error) {
-    if (error.hasErrorLabel?.('TransientTransactionError') && error.code !== undefined) outcome = 'aborted';
+    if (error instanceof GivenUp) outcome = 'aborted';
+    else if (error.hasErrorLabel?.('TransientTransactionError') && error.code !== undefined) outcome = 'aborted';
     else if (error.code !== undefined && outcome === 'aborted') problem(`unexpected failure: ${error.code} ${error.message}`);
     await session.abortTransaction().catch(() => {});
   } finally {
     await session.endSession().catch(() => {});
   }
   ++counts[outcome];
-  return outcome;
+  return {outcome, ended};
 }
+
+class GivenUp extends Error {}
 
 const sumOf = (documents) => documents.reduce((sum, d) => sum + d.balance, 0);
 
@@ -81,7 +78,7 @@ async function bankStep(client, r) {
   const from = Math.floor(r() * kAccounts), to = Math.floor(r() * kAccounts), amount = 1 + Math.floor(r() * 20);
   if (r() < 0.2) {
     let total;
-    const outcome = await attempt(client, async (session) => {
+    const {outcome} = await attempt(client, async (session) => {
       total = sumOf(await db.collection('x').find({}, {session}).toArray()) +
               sumOf(await db.collection('y').find({}, {session}).toArray());
     });
@@ -90,105 +87,81 @@ async function bankStep(client, r) {
     return;
   }
   await attempt(client, async (session) => {
+    const {balance} = await db.collection('x').findOne({_id: from}, {session});
+    if (balance < amount) throw new GivenUp();
     await db.collection('x').updateOne({_id: from}, {$inc: {balance: -amount}}, {session});
     await db.collection('y').updateOne({_id: to}, {$inc: {balance: amount}}, {session});
   });
 }
 
-async function listStep(client, r) {
+// One command that appends and tells what was there before; no transaction of the client's.
+async function singleStep(history, client, worker, r) {
   const lists = client.db('lists').collection('lists');
-  const entry = {reads: [], appends: [], outcome: 'aborted'};
-  history.push(entry);
+  const key = Math.floor(r() * kKeys), number = nextNumber++;
+  const entry = history.begin(worker);
+  Object.assign(entry, {single: true, outcome: 'doubt', appends: [[key, number]]});
+  try {
+    const before = await lists.findOneAndUpdate({_id: key}, {$push: {list: number}}, {upsert: true, returnDocument: 'before'});
+    entry.reads.push([key, before?.list ?? [], 0]);
+    entry.outcome = 'committed';
+    entry.ended = performance.now();
+  } catch (error) {
+    if (error.code === undefined) throw error;
+    problem(`unexpected failure: ${error.code} ${error.message}`);
+  } finally {
+    ++counts[entry.outcome];
+  }
+}
+
+async function listStep(history, client, worker, r) {
+  const lists = client.db('lists').collection('lists');
   const keys = [...new Set(Array.from({length: 1 + Math.floor(r() * 4)}, () => Math.floor(r() * kKeys)))];
-  entry.outcome = await attempt(client, async (session) => {
+  const repeats = r() < 0.3;
+  const entry = history.begin(worker);
+  const read = async (key, session) => {
+    const found = await lists.findOne({_id: key}, {session});
+    entry.reads.push([key, found?.list ?? [], entry.appends.length]);
+  };
+  Object.assign(entry, await attempt(client, async (session) => {
     for (const key of keys) {
       if (r() < 0.5) {
         const number = nextNumber++;
         entry.appends.push([key, number]);
         await lists.updateOne({_id: key}, {$push: {list: number}}, {session, upsert: true});
       }
-      const found = await lists.findOne({_id: key}, {session});
-      entry.reads.push([key, found?.list ?? [], entry.appends.length]);
+      await read(key, session);
     }
-  });
+    if (repeats) for (const key of keys) await read(key, session);
+  }));
 }
 
-async function work(client, number, stopped) {
-  const r = makeRandom(seed * 131 + number);
+async function work(history, client, worker, r, stopped) {
   while (!stopped.value) {
     try {
-      await (number % 2 === 0 ? bankStep : listStep)(client, r);
+      if (r() < 0.4) await bankStep(client, r);
+      else if (r() < 0.2) await singleStep(history, client, worker, r);
+      else await listStep(history, client, worker, r);
     } catch {
       return;  // the server is gone
     }
   }
 }
 
-function checkLists(final) {
-  const place = new Map();  // number -> [key, index]
-  for (const [key, list] of final)
-    list.forEach((number, index) => {
-      if (place.has(number)) problem(`${number} was appended twice`);
-      place.set(number, [key, index]);
-    });
-  const owner = new Map();
-  for (const t of history) {
-    if (t.outcome === 'doubt') {
-      const there = t.appends.filter(([, number]) => place.has(number)).length;
-      if (there !== 0 && there !== t.appends.length) problem(`half a transaction is there: ${JSON.stringify(t.appends)}`);
-      t.outcome = there > 0 || t.appends.length === 0 ? 'committed' : 'aborted';
-    }
-    for (const [key, number] of t.appends) {
-      owner.set(number, t);
-      if (t.outcome === 'committed' && !place.has(number)) problem(`lost: ${number}, appended to ${key}`);
-      if (t.outcome === 'aborted' && place.has(number)) problem(`${number} of an aborted transaction is in list ${key}`);
-    }
-  }
-  for (const t of history.filter(({outcome}) => outcome === 'committed')) {
-    const own = new Map(t.appends);
-    const seen = new Map();  // key -> length of the snapshot's list
-    for (const [key, list, appendsBefore] of t.reads) {
-      const mine = t.appends.slice(0, appendsBefore).filter(([k]) => k === key).map(([, number]) => number);
-      const tail = list.slice(list.length - mine.length);
-      if (JSON.stringify(tail) !== JSON.stringify(mine)) problem(`own writes ${mine} are not at the end of ${list}`);
-      const snapshot = list.slice(0, list.length - mine.length);
-      const whole = final.get(key) ?? [];
-      if (snapshot.some((number, i) => whole[i] !== number)) problem(`list ${key} read as ${snapshot}, is ${whole}`);
-      if (seen.has(key) && seen.get(key) !== snapshot.length) problem(`list ${key} changed between two reads of a transaction`);
-      seen.set(key, snapshot.length);
-    }
-    for (const [key, length] of seen) {
-      const whole = final.get(key) ?? [];
-      // What is in one list's snapshot must be in the others'.
-      for (const number of whole.slice(0, length))
-        for (const [otherKey, otherNumber] of owner.get(number)?.appends ?? [])
-          if (seen.has(otherKey) && place.get(otherNumber)[1] >= seen.get(otherKey))
-            problem(`fractured read: ${number} of list ${key} was seen, ${otherNumber} of ${otherKey} was not`);
-      // First committer wins: the version that an append came after is the one that was read.
-      if (own.has(key) && place.get(own.get(key))[1] !== length)
-        problem(`lost update: list ${key} was read with ${length} entries, the append became entry ` +
-                `${place.get(own.get(key))[1]}`);
-    }
-  }
-}
-
-async function verify(server) {
+async function verify(history, server) {
   const client = await new MongoClient(server.uri).connect();
+  const bank = client.db('bank');
   for (const name of ['x', 'y']) {
-    const {valid} = await client.db('bank').command({validate: name, full: true});
+    const {valid} = await bank.command({validate: name, full: true});
     if (!valid) problem(`bank.${name} is damaged`);
   }
-  const bank = client.db('bank');
-  const total = sumOf(await bank.collection('x').find().toArray()) + sumOf(await bank.collection('y').find().toArray());
-  if (total !== 2 * kAccounts * kEach) problem(`after the kill there is ${total} in all accounts`);
-  const final = new Map((await client.db('lists').collection('lists').find().toArray()).map((d) => [d._id, d.list]));
-  checkLists(final);
+  const x = await bank.collection('x').find().toArray(), y = await bank.collection('y').find().toArray();
+  if (sumOf(x) + sumOf(y) !== 2 * kAccounts * kEach) problem(`after the kill there is ${sumOf(x) + sumOf(y)} in all accounts`);
+  if (x.some(({balance}) => balance < 0)) problem('an account is below zero');
+  history.check(new Map((await client.db('lists').collection('lists').find().toArray()).map((d) => [d._id, d.list])));
   await client.close();
 }
 
-process.on('unhandledRejection', () => {});
-let server = await Server.start({dbpath});
-{
+async function fill(server) {
   const client = await new MongoClient(server.uri).connect();
   for (const name of ['x', 'y'])
     await client.db('bank').collection(name).insertMany(
@@ -196,23 +169,44 @@ let server = await Server.start({dbpath});
   await client.db('lists').createCollection('lists');
   await client.close();
 }
-for (let round = 0; round < rounds; ++round) {
-  const connections = await Promise.all(Array.from({length: clients}, () =>
-    new MongoClient(server.uri, {retryWrites: false, serverSelectionTimeoutMS: 500}).connect()));
-  const stopped = {value: false};
-  const workers = connections.map((client, i) => work(client, round * clients + i, stopped));
-  await new Promise((resolve) => setTimeout(resolve, 200 + random() * Number(options['max-ms'])));
-  await server.kill9();
-  stopped.value = true;
-  await Promise.all(workers);
-  await Promise.all(connections.map((client) => client.close(true).catch(() => {})));
-  server = await Server.start({dbpath});
-  await verify(server);
-  console.log(`round ${round + 1}: ${JSON.stringify(counts)}, problems ${problems.length}`);
-  if (problems.length > 0) break;
+
+// A database with `rounds` kills; whether all was well.
+async function run(seed, number) {
+  const dbpath = options.dir === undefined ? mkdtempSync(path.join(tmpdir(), 'multifora-transactions-'))
+                                           : path.join(options.dir, String(number));
+  mkdirSync(dbpath, {recursive: true});
+  const config = path.join(dbpath, 'test.json');
+  writeFileSync(config, JSON.stringify(kConfig));
+  const start = () => Server.start({dbpath, args: ['--config', config]});
+  const before = problems, history = new ListHistory(problem), random = makeRandom(seed);
+  let server = await start();
+  await fill(server);
+  for (let round = 0; round < rounds && problems === before; ++round) {
+    const connections = await Promise.all(Array.from({length: clients}, () =>
+      new MongoClient(server.uri, {retryWrites: false, serverSelectionTimeoutMS: 500}).connect()));
+    const stopped = {value: false};
+    const workers = connections.map((client, i) =>
+      work(history, client, i, makeRandom(seed * 131 + round * clients + i), stopped));
+    await new Promise((resolve) => setTimeout(resolve, 200 + random() * Number(options['max-ms'])));
+    await server.kill9();
+    stopped.value = true;
+    await Promise.all(workers);
+    await Promise.all(connections.map((client) => client.close(true).catch(() => {})));
+    server = await start();
+    await verify(history, server);
+  }
+  await server.stop();
+  counts.lists += history.transactions.length;
+  console.log(`run ${number + 1}, seed ${seed}: ${JSON.stringify(counts)}, problems ${problems - before}` +
+              `${problems > before ? `, ${dbpath}` : ''}`);
+  if (options.dir === undefined && problems === before) rmSync(dbpath, {recursive: true, force: true});
+  return problems === before;
 }
-await server.stop();
-if (options.dir === undefined && problems.length === 0) rmSync(dbpath, {recursive: true, force: true});
-if (counts.committed < rounds * 10) problem(`only ${counts.committed} transactions committed`);
-console.log(problems.length === 0 ? `good: ${history.length} list transactions checked` : `BAD: seed ${seed}, ${dbpath}`);
-process.exit(problems.length === 0 ? 0 : 1);
+
+process.on('unhandledRejection', () => {});
+const firstSeed = Number(options.seed);
+console.log(`transactions: ${runs} runs of ${rounds} kills, ${clients} clients, seed ${firstSeed}`);
+for (let number = 0; number < runs; ++number) if (!await run(firstSeed + number, number)) break;
+if (counts.committed < runs * rounds * 10) problem(`only ${counts.committed} transactions committed`);
+console.log(problems === 0 ? `good: ${counts.lists} list transactions checked` : 'BAD');
+process.exit(problems === 0 ? 0 : 1);
