@@ -1,12 +1,12 @@
 // Clients that break the protocol, over raw sockets: each gets an error or a closed connection, and
 // the server goes on serving others. Random damage prints its seed (set HOSTILE_SEED to repeat it).
 import assert from 'node:assert/strict';
-import net from 'node:net';
 import {after, before, test} from 'node:test';
 import {setTimeout as sleep} from 'node:timers/promises';
 
 import {BSON} from 'mongodb';
 
+import {framed, header, i32, msg, RawClient, section0, section1, u32} from './support/raw_client.mjs';
 import {Server} from './support/server.mjs';
 
 let server;
@@ -16,63 +16,11 @@ after(async () => { assert.equal(await server.stop(), 0); });
 
 // ---- a client that sends what it is told to
 
-class Raw {
-  static async connect() {
-    const raw = new Raw();
-    raw.socket = net.connect({port: server.port, host: '127.0.0.1', noDelay: true});
-    raw.received = Buffer.alloc(0);
-    raw.closed = new Promise((resolve) => raw.socket.on('close', () => { raw.isClosed = true; resolve(true); raw.wake?.(); }));
-    raw.socket.on('error', () => {});
-    raw.socket.on('data', (data) => { raw.received = Buffer.concat([raw.received, data]); raw.wake?.(); });
-    await new Promise((resolve, reject) => raw.socket.once('connect', resolve).once('error', reject));
-    return raw;
-  }
-  send(bytes) { this.socket.write(bytes); }
-  // The next reply's document, or null where the connection was closed.
-  async reply(withinMs = 10000) {
-    const until = Date.now() + withinMs;
-    for (;;) {
-      const length = this.received.length >= 4 ? this.received.readInt32LE(0) : Infinity;
-      if (this.received.length >= length) {
-        const message = this.received.subarray(0, length);
-        this.received = this.received.subarray(length);
-        this.header = {id: message.readInt32LE(4), to: message.readInt32LE(8), op: message.readInt32LE(12)};
-        this.flags = message.readUInt32LE(16);
-        const end = this.header.op === 2013 && this.flags & 1 ? length - 4 : length;  // a checksum
-        return BSON.deserialize(message.subarray(this.header.op === 1 ? 36 : 21, end));
-      }
-      if (this.isClosed) return null;
-      if (Date.now() > until) throw new Error('no reply and no end');
-      await Promise.race([new Promise((resolve) => { this.wake = resolve; }), sleep(Math.max(1, until - Date.now()))]);
-    }
-  }
-  async isOver(withinMs = 10000) { return Promise.race([this.closed, sleep(withinMs, false, {ref: false})]); }
-  end() { this.socket.destroy(); }
-}
-
-const header = (length, op, id = 7) => {
-  const bytes = Buffer.alloc(16);
-  bytes.writeInt32LE(length, 0);
-  bytes.writeInt32LE(id, 4);
-  bytes.writeInt32LE(op, 12);
-  return bytes;
-};
-const framed = (op, ...parts) => {
-  const body = Buffer.concat(parts);
-  return Buffer.concat([header(16 + body.length, op), body]);
-};
-const u32 = (value) => { const b = Buffer.alloc(4); b.writeUInt32LE(value >>> 0); return b; };
-const i32 = (value) => { const b = Buffer.alloc(4); b.writeInt32LE(value); return b; };
-const section0 = (document) => Buffer.concat([Buffer.from([0]), BSON.serialize(document)]);
-const section1 = (name, documents, size) => {
-  const content = Buffer.concat([Buffer.from(`${name}\0`), ...documents.map((d) => BSON.serialize(d))]);
-  return Buffer.concat([Buffer.from([1]), i32(size ?? content.length + 4), content]);
-};
-const msg = (document, {flags = 0, more = []} = {}) => framed(2013, u32(flags), section0(document), ...more);
+const connect = () => RawClient.connect(server.port);
 const hello = msg({hello: 1, $db: 'admin'});
 
 const healthy = async () => {
-  const raw = await Raw.connect();
+  const raw = await connect();
   raw.send(hello);
   const reply = await raw.reply();
   assert.equal(reply?.ok, 1);
@@ -81,7 +29,7 @@ const healthy = async () => {
 
 // Sends bytes on a fresh connection; gives the error code, 'ok', or 'closed'.
 const fate = async (bytes) => {
-  const raw = await Raw.connect();
+  const raw = await connect();
   raw.send(bytes);
   const reply = await raw.reply();
   raw.end();
@@ -159,7 +107,7 @@ test('compressed bombs and damaged envelopes end the connection', async () => {
 
 test('OP_QUERY: hello is answered, the rest refused with 352', async () => {
   const query = (ns, document) => framed(2004, i32(0), Buffer.from(`${ns}\0`), i32(0), i32(-1), BSON.serialize(document));
-  const raw = await Raw.connect();
+  const raw = await connect();
   raw.send(query('admin.$cmd', {isMaster: 1}));
   const reply = await raw.reply();
   assert.equal(raw.header.op, 1);
@@ -176,14 +124,14 @@ test('OP_QUERY: hello is answered, the rest refused with 352', async () => {
 // ---- slow, half-open and vanishing clients
 
 test('a message in single bytes is a message', async () => {
-  const raw = await Raw.connect();
+  const raw = await connect();
   for (const byte of hello) raw.send(Buffer.from([byte]));
   assert.equal((await raw.reply()).ok, 1);
   raw.end();
 });
 
 test('messages sent at once are answered in order', async () => {
-  const raw = await Raw.connect();
+  const raw = await connect();
   const many = Array.from({length: 200}, (_, i) => {
     const message = Buffer.from(hello);
     message.writeInt32LE(1000 + i, 4);
@@ -198,7 +146,7 @@ test('messages sent at once are answered in order', async () => {
 });
 
 test('a client that stops inside a message is closed; an idle one is not', async () => {
-  const stopped = await Raw.connect(), idle = await Raw.connect(), announced = await Raw.connect();
+  const stopped = await connect(), idle = await connect(), announced = await connect();
   stopped.send(hello.subarray(0, 10));
   announced.send(header(48_000_000, 2013));  // and nothing of it
   assert.equal(await stopped.isOver(), true);
@@ -209,7 +157,7 @@ test('a client that stops inside a message is closed; an idle one is not', async
 });
 
 test('a client that does not read its replies is closed and holds nobody up', async () => {
-  const deaf = await Raw.connect();
+  const deaf = await connect();
   deaf.socket.pause();
   const batch = Buffer.concat(Array.from({length: 1000}, () => hello));
   for (let i = 0; i < 60 && !deaf.isClosed; ++i) deaf.send(batch);
@@ -226,7 +174,7 @@ test('clients that vanish in the middle of anything leave nothing behind', async
   const waiting = msg({hello: 1, topologyVersion: {processId: new BSON.ObjectId(), counter: BSON.Long.fromNumber(0)},
                        maxAwaitTimeMS: 60000, $db: 'admin'}, {flags: 1 << 16});
   for (let i = 0; i < 40; ++i) {
-    const raw = await Raw.connect();
+    const raw = await connect();
     raw.send(i % 2 ? hello.subarray(0, 5 + i) : waiting);
     if (i % 4 === 0) await raw.reply();
     raw.socket.resetAndDestroy();
@@ -237,7 +185,7 @@ test('clients that vanish in the middle of anything leave nothing behind', async
 
 test('over the connection limit new ones are closed, the others served', async () => {
   const open = [];
-  for (let i = 0; i < 320; ++i) open.push(await Raw.connect());
+  for (let i = 0; i < 320; ++i) open.push(await connect());
   await sleep(300);
   const refused = open.filter((raw) => raw.isClosed).length;
   assert.ok(refused >= 15 && refused <= 60, `${refused} refused`);
@@ -252,7 +200,7 @@ test('over the connection limit new ones are closed, the others served', async (
 // ---- streams
 
 test('hello streams to a client that asks for it', async () => {
-  const raw = await Raw.connect();
+  const raw = await connect();
   raw.send(hello);
   const {topologyVersion} = await raw.reply();
   raw.send(msg({hello: 1, topologyVersion: {...topologyVersion, counter: BSON.Long.fromNumber(Number(topologyVersion.counter))},
@@ -282,7 +230,7 @@ test('random damage to good messages never hurts the server', async () => {
   for (let round = 0; round < 400; ++round) {
     const bytes = Buffer.from(good[random(good.length)]);
     for (let i = 0; i <= random(4); ++i) bytes[16 + random(bytes.length - 16)] = random(256);
-    const raw = await Raw.connect();
+    const raw = await connect();
     raw.send(bytes);
     raw.send(hello);
     const first = await raw.reply();  // whatever it is, there is an answer or an end
