@@ -75,6 +75,7 @@ enum CommandFlags : std::uint32_t {
   kAllowedInStrictApi = 1u << 9,
   kPassesFailPoints = 1u << 10,  // fail points never strike it: it is what turns them off
   kEndsTransaction = 1u << 11,   // commits or aborts the session's transaction
+  kContinuesCursor = 1u << 12,   // reads what a cursor does: readConcern snapshot, which drivers add, says nothing new
 };
 
 class CommandContext;
@@ -203,6 +204,8 @@ class CommandContext {
   // show it; what keeps it belongs to the cursor.
   std::uint64_t snapshot_time = 0;
   std::shared_ptr<void> snapshot;
+  // The client wants nothing that the versioned API has not.
+  bool api_strict = false;
   // For fail points: instead of a reply the connection is closed.
   bool close_connection = false;
 

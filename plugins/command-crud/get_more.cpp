@@ -119,7 +119,7 @@ const CommandRow kGetMore{
     .help = "more documents of a cursor",
     .privilege = "find",
     .lock = LockIntent::kRead,
-    .flags = kAllowedInTransaction | kAllowedInStrictApi,
+    .flags = kAllowedInTransaction | kAllowedInStrictApi | kContinuesCursor,
     .options =
         {
             {"collection", kOptString, kRequired},

@@ -41,7 +41,7 @@ const CommandRow kKillCursors{
     .help = "ends cursors",
     .privilege = "killCursors",
     .lock = LockIntent::kNone,
-    .flags = kAllowedInTransaction | kCollectionName | kAllowedInStrictApi,
+    .flags = kAllowedInTransaction | kCollectionName | kAllowedInStrictApi | kContinuesCursor,
     .options = {{"cursors", kOptArray, kRequired}},
     .run = kill_cursors,
 };

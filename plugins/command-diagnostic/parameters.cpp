@@ -40,7 +40,11 @@ const Parameter kParameters[] = {
     {"requireApiVersion",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
     {"transactionLifetimeLimitSeconds",
-     [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 60); }},
+     [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
+       out.append(name, static_cast<std::int32_t>(
+                            context.host().metrics().value("transaction_lifetime_limit_seconds")));
+     },
+     "command-session.transaction_lifetime_secs"},
     {"ttlMonitorSleepSecs",
      [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
        out.append(name, static_cast<std::int32_t>(

@@ -54,6 +54,9 @@ SessionTable::SessionTable(PluginHost& host) : host_(host) {
     return std::max<std::int64_t>(1, config.integer("command-session", key).value_or(otherwise));
   };
   lifetime_us_ = number("transaction_lifetime_secs", kLifetimeSeconds) * 1'000'000;
+  host.metrics()
+      .gauge("transaction_lifetime_limit_seconds", "How long a transaction may stay open")
+      .set(lifetime_us_ / 1'000'000);
   options_.write_set_bytes_max =
       static_cast<std::uint64_t>(number("transaction_memory_mb", kWriteSetMegabytes)) << 20;
   std::random_device random;

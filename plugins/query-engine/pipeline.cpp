@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "core/base/limits.h"
+#include "core/plugin/command.h"
 #include "plugins/query-engine/stage_streaming.h"
 
 namespace multifora {
@@ -63,6 +64,10 @@ Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext
   const StageRow* row = find_stage(name);
   if (row == nullptr)
     return {location_code(40324), fmt::format("Unrecognized pipeline stage name: '{}'", name)};
+  if ((row->flags & kNotInStrictApi) != 0 && context.command != nullptr &&
+      context.command->api_strict)
+    return {ErrorCode::kAPIStrictError,
+            fmt::format("stage {} is not allowed with 'apiStrict: true' in API Version 1", name)};
   const std::size_t before = out.size();
   MULTIFORA_TRY(row->parse(*row, spec, context, out));
   for (std::size_t i = before; i < out.size(); ++i) out[i]->set_flags(out[i]->flags() | row->flags);

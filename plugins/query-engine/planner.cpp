@@ -491,7 +491,8 @@ class Planner {
                        std::move(plan));
       plan->projection = request_.projection;
     }
-    if (request_.show_record_id) plan = make_plan(PlanKind::kRecordId, std::move(plan));
+    if (request_.show_record_id && !request_.return_key)
+      plan = make_plan(PlanKind::kRecordId, std::move(plan));
     plan->cost = cost;
     return plan;
   }

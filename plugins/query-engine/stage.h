@@ -24,6 +24,7 @@ enum StageFlags : std::uint32_t {
   kNotInSubPipeline = 1u << 3,  // 51047, not in $lookup, $unionWith
   kNoCollection = 1u << 4,     // only {aggregate: 1}
   kMakesDocuments = 1u << 5,   // has no source
+  kNotInStrictApi = 1u << 6,   // APIStrictError for clients that ask for the versioned API only
 };
 
 // What $unwind was told; other stages can do it on the way.

@@ -319,12 +319,12 @@ Status parse_list_sessions(const StageRow& row, const ValueView& spec, PipelineC
 constexpr std::uint32_t kSource = kMustBeFirst | kMakesDocuments | kNotInFacet;
 constexpr StageRow kRows[] = {
     {"$collStats", parse_coll_stats, kSource},
-    {"$currentOp", parse_current_op, kSource | kNoCollection},
+    {"$currentOp", parse_current_op, kSource | kNoCollection | kNotInStrictApi},
     {"$documents", parse_documents, kSource | kNoCollection},
-    {"$indexStats", parse_index_stats, kSource},
-    {"$listLocalSessions", parse_list_sessions, kSource | kNoCollection},
-    {"$listSessions", parse_list_sessions, kSource},
-    {"$planCacheStats", parse_plan_cache_stats, kSource},
+    {"$indexStats", parse_index_stats, kSource | kNotInStrictApi},
+    {"$listLocalSessions", parse_list_sessions, kSource | kNoCollection | kNotInStrictApi},
+    {"$listSessions", parse_list_sessions, kSource | kNotInStrictApi},
+    {"$planCacheStats", parse_plan_cache_stats, kSource | kNotInStrictApi},
 };
 
 }  // namespace

@@ -110,6 +110,10 @@ Dispatcher::Next Dispatcher::start(Operation& operation, DocumentView body,
   operation.arguments_ = Arguments();
   const Status status = prepare(operation, body, sequences, traits);
   if (!status.ok()) {
+    if (status.code() == ErrorCode::kCommandNotFound && fail_points_ != nullptr &&
+        fail_points_->any() &&
+        closes_unknown_command(*fail_points_, body.first().name(), operation.client_))
+      return Next::kClose;
     replace_reply(operation, status);
     meter(operation);
     return Next::kReply;
@@ -191,6 +195,7 @@ Status Dispatcher::prepare(Operation& operation, DocumentView body,
   CommandContext& context = *operation.context_;
   context.operation_id = id;
   context.exhaust_allowed = traits.exhaust_allowed;
+  context.api_strict = arguments.api_strict;
   SessionInfo& session = context.session();
   session.lsid = std::move(operation.lsid_spare_);
   session.lsid.assign(arguments.lsid);
@@ -328,6 +333,12 @@ Status Dispatcher::check_concerns(Operation& operation, const CommandRow& row) {
                    parse_read_concern(row.name, arguments.read_concern.as_document()));
   const ReadConcern& concern = operation.read_concern_;
   SessionInfo& session = operation.context_->session();
+  if ((row.flags & kContinuesCursor) != 0 && concern.level == ReadLevel::kSnapshot &&
+      !session.in_transaction) {
+    // The Node driver and PyMongo say it with every command of a snapshot session.
+    operation.read_concern_ = ReadConcern();
+    return {};
+  }
   session.has_read_concern = concern.given;
   session.read_level = concern.level;
   session.at_cluster_time = concern.at_cluster_time;

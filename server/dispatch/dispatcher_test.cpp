@@ -383,6 +383,11 @@ TEST_CASE("failCommand: a closed connection, a write concern error") {
   f.fail_next("ping", [](auto& b) { b.append("closeConnection", true); });
   CHECK(f.start([](auto& b) { b.append("ping", 1); }) == Dispatcher::Next::kClose);
   f.dispatcher->finish(f.operation);
+  // Of a command that does not exist, too.
+  f.fail_next("pong", [](auto& b) { b.append("closeConnection", true); });
+  CHECK(f.start([](auto& b) { b.append("pong", 1); }) == Dispatcher::Next::kClose);
+  f.dispatcher->finish(f.operation);
+  CHECK(f.code([](auto& b) { b.append("pong", 1); }) == 59);
   f.fail_next("write", [](auto& b) {
     b.object("writeConcernError").append("code", 91).append("errmsg", "x");
   });

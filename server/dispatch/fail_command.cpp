@@ -23,15 +23,21 @@ const OptionSpec kFields[] = {
     {"threadName", kOptString, kUnsupported},
 };
 
-bool names(DocumentView list, const CommandRow& row) {
-  for (const Element& entry : list) {
-    if (entry.type() != BsonType::kString) continue;
-    const std::string_view name = entry->as_string();
-    if (name == row.name ||
-        std::find(row.aliases.begin(), row.aliases.end(), name) != row.aliases.end())
-      return true;
-  }
+bool has_name(DocumentView list, std::string_view name) {
+  for (const Element& entry : list)
+    if (entry.type() == BsonType::kString && entry->as_string() == name) return true;
   return false;
+}
+
+bool names(DocumentView list, const CommandRow& row) {
+  return has_name(list, row.name) ||
+         std::any_of(row.aliases.begin(), row.aliases.end(),
+                     [&](std::string_view alias) { return has_name(list, alias); });
+}
+
+bool is_from(const ClientInfo& client, DocumentView data) {
+  const ValueView app_name = data["appName"];
+  return app_name.missing() || app_name.as_string() == client.app_name;
 }
 
 // The namespace that a command is about; a getMore names its collection in a field of its own.
@@ -49,9 +55,7 @@ std::string namespace_of(const CommandRequest& request) {
 
 bool concerns(DocumentView data, const CommandRow& row, const CommandRequest& request,
               const ClientInfo& client) {
-  if (!names(data["failCommands"].as_document(), row)) return false;
-  const ValueView app_name = data["appName"];
-  if (!app_name.missing() && app_name.as_string() != client.app_name) return false;
+  if (!names(data["failCommands"].as_document(), row) || !is_from(client, data)) return false;
   const ValueView ns = data["namespace"];
   return ns.missing() || ns.as_string() == namespace_of(request);
 }
@@ -93,6 +97,13 @@ std::optional<CommandFault> find_command_fault(FailPoints& points, const Command
   fault.write_concern_error = data["writeConcernError"];
   fault.labels = data["errorLabels"];
   return fault;
+}
+
+bool closes_unknown_command(FailPoints& points, std::string_view name, const ClientInfo& client) {
+  return points.hit(kFailCommand, [&](DocumentView data) {
+    return data["closeConnection"].truthy() && data["namespace"].missing() &&
+           has_name(data["failCommands"].as_document(), name) && is_from(client, data);
+  }) != nullptr;
 }
 
 }  // namespace multifora

@@ -38,4 +38,8 @@ std::optional<CommandFault> find_command_fault(FailPoints& points, const Command
                                                const CommandRequest& request,
                                                const ClientInfo& client);
 
+// Driver tests strike commands that this server does not have (those of authentication): whether the
+// connection of one is to be closed.
+bool closes_unknown_command(FailPoints& points, std::string_view name, const ClientInfo& client);
+
 }  // namespace multifora
