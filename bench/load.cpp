@@ -1,12 +1,14 @@
 // A load generator on the raw wire protocol: one thread, one request in flight a client. Prints one JSON
 // line. Every write is acknowledged with {w: 1, j: true}; every reply is checked before its time counts.
-//   bench_load --port N --op insert|bulk|find|update|update_many|bulk_write|count|ping --clients N
-//              --size BYTES --mixed 0|1 --seconds S [--count N] [--batch-bytes N] [--batch-count N]
+//   bench_load --port N --op insert|bulk|find|update|update_many|bulk_write|count|ping|group|transaction
+//              --clients N --size BYTES --mixed 0|1 --seconds S [--count N] [--batch-bytes N] [--batch-count N]
 //              [--collection NAME] [--first-id N] [--ids N] [--rate N] [--warm-up S] [--check 0|1]
 // Closed loop: a client sends as soon as it has its reply. With --rate, open loop: so many requests a
 // second are due at even times; each is sent by a client that is free, and its latency counts from
 // when it was due. --check 0 takes any reply: a null server does not know what a write has reached.
 // What is sent before --warm-up seconds have passed is not counted.
+// A group is --batch-count inserts one after the other, a transaction the same with its commit; each is one
+// request of the report.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -245,13 +247,19 @@ class Load {
     if (!wrong.empty()) die(wrong);
     last_reply_ns_ = now_ns();
     client.in.clear();
-    --in_flight_;
-    ++answered_;
-    if (client.due_ns >= counted_from_ns_) {
-      latencies_.add(last_reply_ns_ - client.due_ns);
+    const bool counts = client.due_ns >= counted_from_ns_;
+    if (counts) {
       documents_ += client.request.documents;
       bytes_ += client.request.bytes;
     }
+    if (client.request.more) {
+      client.request = work_.next(client.requests);
+      client.sent = 0;
+      return send_some(index);
+    }
+    --in_flight_;
+    ++answered_;
+    if (counts) latencies_.add(last_reply_ns_ - client.due_ns);
     free_.push_back(index);
     if (options_.rate <= 0) send_due();
   }

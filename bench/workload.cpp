@@ -17,6 +17,14 @@ constexpr std::int64_t kHole = 0x6b1f5a3c97d2e481;
 
 std::uint64_t scatter(std::uint64_t n) { return n * 0x9e3779b97f4a7c15ull >> 20; }
 
+// Where it stands; 0: nowhere.
+std::size_t hole_in(const std::string& message) {
+  char hole[sizeof kHole];
+  store_le(hole, kHole);
+  const std::size_t at = message.find(Bytes(hole, sizeof hole));
+  return at == std::string::npos ? 0 : at;
+}
+
 }  // namespace
 
 bool parse_operation(std::string_view name, Operation* operation) {
@@ -24,7 +32,8 @@ bool parse_operation(std::string_view name, Operation* operation) {
       {"insert", Operation::kInsert},          {"bulk", Operation::kBulk},
       {"find", Operation::kFind},              {"update", Operation::kUpdate},
       {"update_many", Operation::kUpdateMany}, {"bulk_write", Operation::kBulkWrite},
-      {"count", Operation::kCount},            {"ping", Operation::kPing}};
+      {"count", Operation::kCount},            {"ping", Operation::kPing},
+      {"group", Operation::kGroup},            {"transaction", Operation::kTransaction}};
   const auto* const at = std::ranges::find(kNames, name, &std::pair<std::string_view, Operation>::first);
   if (at == std::end(kNames)) return false;
   *operation = at->second;
@@ -64,17 +73,48 @@ Workload::Requests::Prepared Workload::make_insert(std::size_t client, std::size
   }
   DocumentBuilder body;
   body.append("insert", options_.collection);
-  body.object("writeConcern").append("w", 1).append("j", true);
+  if (options_.operation == Operation::kTransaction)
+    append_transaction(body, client, variant == 0);
+  else
+    body.object("writeConcern").append("w", 1).append("j", true);
   body.append("$db", "bench");
   const OwnedDocument command = std::move(body).finish();
   Requests::Prepared out;
   out.message = make_message(command.view(), documents);
   out.bytes = bytes;
+  out.txn_number = hole_in(out.message);
   std::size_t at = out.message.size() - bytes;
   for (const OwnedDocument& document : documents) {
     out.ids.push_back(at + kIdInDocument);
     at += document.bytes().size();
   }
+  return out;
+}
+
+bool Workload::grouped() const {
+  return options_.operation == Operation::kGroup || options_.operation == Operation::kTransaction;
+}
+
+// Each client has a session of its own, each load others: ids go on from load to load.
+void Workload::append_transaction(DocumentBuilder& body, std::size_t client, bool starts) const {
+  std::string id;
+  append_le<std::uint64_t>(id, client);
+  append_le<std::uint64_t>(id, scatter(static_cast<std::uint64_t>(options_.first_id) + 1));
+  body.object("lsid").append_binary("id", id, 4);
+  body.append("txnNumber", kHole).append("autocommit", false);
+  if (starts) body.append("startTransaction", true);
+}
+
+Workload::Requests::Prepared Workload::make_commit(std::size_t client) const {
+  DocumentBuilder body;
+  body.append("commitTransaction", 1);
+  append_transaction(body, client, false);
+  body.object("writeConcern").append("w", 1).append("j", true);
+  body.append("$db", "admin");
+  const OwnedDocument command = std::move(body).finish();
+  Requests::Prepared out;
+  out.message = make_message(command.view(), {});
+  out.txn_number = hole_in(out.message);
   return out;
 }
 
@@ -157,6 +197,12 @@ Workload::Requests::Prepared Workload::make_plain() const {
 
 Workload::Requests Workload::make_requests(std::size_t client) const {
   Requests out;
+  if (grouped()) {
+    for (std::size_t i = 0; i < options_.batch_count; ++i)
+      out.prepared_.push_back(make_insert(client, i));
+    if (options_.operation == Operation::kTransaction) out.prepared_.push_back(make_commit(client));
+    return out;
+  }
   const bool inserts =
       options_.operation == Operation::kInsert || options_.operation == Operation::kBulk;
   if (!inserts) {
@@ -176,6 +222,8 @@ std::int64_t Workload::documents_of(const Requests::Prepared& prepared) const {
       return static_cast<std::int64_t>(options_.batch_count);
     case Operation::kInsert:
     case Operation::kBulk:
+    case Operation::kGroup:
+    case Operation::kTransaction:
       return static_cast<std::int64_t>(prepared.ids.size());
     default:
       return 1;
@@ -183,7 +231,11 @@ std::int64_t Workload::documents_of(const Requests::Prepared& prepared) const {
 }
 
 Workload::Requests::Request Workload::next(Requests& requests) {
-  Requests::Prepared& prepared = requests.prepared_[requests.turn_++ % requests.prepared_.size()];
+  const std::size_t turn = requests.turn_++ % requests.prepared_.size();
+  Requests::Prepared& prepared = requests.prepared_[turn];
+  if (grouped() && turn == 0) ++requests.transactions_;
+  if (prepared.txn_number != 0)
+    store_le(prepared.message.data() + prepared.txn_number, requests.transactions_);
   const bool inserts = prepared.bytes > 0;
   for (const std::size_t at : prepared.ids) {
     const std::int64_t id =
@@ -191,7 +243,8 @@ Workload::Requests::Request Workload::next(Requests& requests) {
                 : static_cast<std::int64_t>(scatter(static_cast<std::uint64_t>(++count_))) % options_.ids;
     store_le(prepared.message.data() + at, id);
   }
-  return {prepared.message, documents_of(prepared), prepared.bytes};
+  return {prepared.message, documents_of(prepared), prepared.bytes,
+          grouped() && turn + 1 < requests.prepared_.size()};
 }
 
 std::string Workload::check(const Requests::Request& request, DocumentView reply) const {
@@ -210,6 +263,7 @@ std::string Workload::check(const Requests::Request& request, DocumentView reply
     case Operation::kPing:
       return {};
     default:
+      if (request.documents == 0) return {};  // a commit
       return reply["n"].number_as_int64() == request.documents ? "" : "a write did not reach all";
   }
 }

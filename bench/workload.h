@@ -10,9 +10,17 @@
 
 #include "core/bson/view.h"
 
+namespace multifora {
+class DocumentBuilder;
+}
+
 namespace multifora::bench {
 
-enum class Operation { kInsert, kBulk, kFind, kUpdate, kUpdateMany, kBulkWrite, kCount, kPing };
+enum class Operation {
+  kInsert, kBulk, kFind, kUpdate, kUpdateMany, kBulkWrite, kCount, kPing,
+  kGroup,        // batch_count inserts one after the other, counted as one request
+  kTransaction,  // the same inserts in a transaction, and its commit
+};
 
 struct WorkloadOptions {
   Operation operation = Operation::kInsert;
@@ -20,7 +28,7 @@ struct WorkloadOptions {
   std::size_t size = 16384;  // of a document, bytes
   bool mixed = false;        // sizes from 300 bytes to `size` at random instead
   std::size_t batch_bytes = 1 << 20;  // of a kBulk message
-  std::size_t batch_count = 65;       // documents of a kUpdateMany, operations of a kBulkWrite
+  std::size_t batch_count = 65;       // of a kUpdateMany, a kBulkWrite, a kGroup, a kTransaction
   std::int64_t ids = 1000;            // documents that kFind and the updates choose from
   std::int64_t first_id = 0;          // of the first insert
 };
@@ -39,6 +47,7 @@ class Workload {
       Bytes message;          // lives until the client's next call of next()
       std::int64_t documents;  // that the reply must tell of
       std::size_t bytes;      // of documents
+      bool more;              // the client's next message belongs to the same request
     };
 
    private:
@@ -46,10 +55,12 @@ class Workload {
     struct Prepared {
       std::string message;
       std::vector<std::size_t> ids;  // where an _id stands (int64)
+      std::size_t txn_number = 0;    // where the transaction's number stands; 0: nowhere
       std::size_t bytes = 0;
     };
     std::vector<Prepared> prepared_;
     std::size_t turn_ = 0;
+    std::int64_t transactions_ = 0;
   };
   Requests make_requests(std::size_t client) const;
   Requests::Request next(Requests& requests);
@@ -60,6 +71,9 @@ class Workload {
 
  private:
   Requests::Prepared make_insert(std::size_t client, std::size_t variant) const;
+  Requests::Prepared make_commit(std::size_t client) const;
+  void append_transaction(DocumentBuilder& body, std::size_t client, bool starts) const;
+  bool grouped() const;
   Requests::Prepared make_plain() const;
   std::int64_t documents_of(const Requests::Prepared& prepared) const;
 

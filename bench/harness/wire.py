@@ -7,8 +7,12 @@ class CommandError(Exception):
     pass
 
 
+class Long(int):
+    """An int that is 64 bits wide in BSON, however small."""
+
+
 def encode(document):
-    """BSON of a dict of int, float, bool, str, None, dict and list. Order is kept."""
+    """BSON of a dict of int, float, bool, str, None, bytes (16: a UUID), dict and list. Order is kept."""
     body = b"".join(_element(name, value) for name, value in document.items())
     return struct.pack("<i", len(body) + 5) + body + b"\0"
 
@@ -18,7 +22,7 @@ def _element(name, value):
     if isinstance(value, bool):
         return b"\x08" + key + (b"\1" if value else b"\0")
     if isinstance(value, int):
-        small = -2**31 <= value < 2**31
+        small = -2**31 <= value < 2**31 and not isinstance(value, Long)
         return (b"\x10" + key + struct.pack("<i", value)) if small else (b"\x12" + key + struct.pack("<q", value))
     if isinstance(value, float):
         return b"\x01" + key + struct.pack("<d", value)
@@ -27,6 +31,8 @@ def _element(name, value):
         return b"\x02" + key + struct.pack("<i", len(text)) + text
     if value is None:
         return b"\x0a" + key
+    if isinstance(value, bytes):
+        return b"\x05" + key + struct.pack("<iB", len(value), 4 if len(value) == 16 else 0) + value
     if isinstance(value, list):
         return b"\x04" + key + encode({str(i): v for i, v in enumerate(value)})
     if isinstance(value, dict):
