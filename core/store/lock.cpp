@@ -58,6 +58,11 @@ void CollectionLock::unlock() {
   readers_.notify_all();
 }
 
+std::uint32_t CollectionLock::waiting_readers() const {
+  const std::lock_guard hold(mutex_);
+  return waiting_readers_;
+}
+
 void CommitGate::enter() {
   std::unique_lock hold(mutex_);
   changed_.wait(hold, [&] { return !closed_; });

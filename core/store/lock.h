@@ -26,9 +26,11 @@ class CollectionLock {
   void unlock();
   // Does a writer wait? A reader with much left to do then yields. Any thread.
   bool contended() const { return writers_waiting_.load(std::memory_order_relaxed) != 0; }
+  std::uint32_t waiting_readers() const;  // any thread
+  std::uint32_t waiting_writers() const { return writers_waiting_.load(std::memory_order_relaxed); }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable readers_;
   std::condition_variable writers_;
   std::uint32_t active_readers_ = 0;

@@ -41,31 +41,36 @@ TEST_CASE("a waiting writer goes before new readers, but not before a thread tha
   CHECK(read);
 }
 
-TEST_CASE("a stream of writers does not starve a reader") {
-  CollectionLock lock;
-  std::atomic<bool> stop{false};
-  std::atomic<std::uint64_t> writes{0};
-  std::vector<std::thread> writers;
-  for (int t = 0; t < 3; ++t)
-    writers.emplace_back([&] {
-      while (!stop) {
-        lock.lock();
-        // Held until another waits: the lock never becomes free between two writers.
-        while (!stop && !lock.contended()) std::this_thread::yield();
-        ++writes;
-        lock.unlock();
-      }
+TEST_CASE("waiting writers do not starve a reader, and one that reads elsewhere waits for none") {
+  for (const bool reads_elsewhere : {false, true}) {
+    CollectionLock lock;
+    CollectionLock elsewhere;
+    int written = 0;
+    int written_before_read = -1;
+    lock.lock();
+    std::thread reader([&] {
+      if (reads_elsewhere) elsewhere.lock_shared();
+      lock.lock_shared();
+      written_before_read = written;
+      lock.unlock_shared();
+      if (reads_elsewhere) elsewhere.unlock_shared();
     });
-  while (writes < 10) std::this_thread::yield();
-  for (int i = 0; i < 20; ++i) {
-    const std::uint64_t before = writes;
-    lock.lock_shared();
-    // One that held the lock, those in a row, and one that unlocked before this thread was counted.
-    CHECK(writes - before <= CollectionLock::kWritersInARow + 2);
-    lock.unlock_shared();
+    while (lock.waiting_readers() == 0) std::this_thread::yield();
+    std::vector<std::thread> writers;
+    for (int t = 0; t < 10; ++t)
+      writers.emplace_back([&] {
+        lock.lock();
+        ++written;
+        lock.unlock();
+      });
+    while (lock.waiting_writers() < 10) std::this_thread::yield();
+    lock.unlock();
+    for (std::thread& writer : writers) writer.join();
+    reader.join();
+    // Of those in a row the first held the lock already.
+    CHECK(written_before_read ==
+          (reads_elsewhere ? 0 : static_cast<int>(CollectionLock::kWritersInARow) - 1));
   }
-  stop = true;
-  for (std::thread& writer : writers) writer.join();
 }
 
 TEST_CASE("writers exclude each other and readers") {
