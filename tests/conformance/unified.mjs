@@ -93,7 +93,7 @@ for (const file of files) {
     const group = groups[file.folder] ??= {passed: 0, failed: 0, skipped: 0};
     ++group[result.outcome];
     if (result.outcome === 'skipped') countIn(skips, file.folder, result.why);
-    if (result.outcome === 'failed') countIn(failures, file.folder, causeOf(result.why));
+    if (result.outcome === 'failed') countIn(failures, file.folder, causeOf(result.why, test.operations));
     results.push({file: file.name, test: test.description, ms: Date.now() - started, ...result});
     if (result.outcome === 'failed' && !options.quiet) console.log(`FAIL ${file.name} | ${test.description}\n     ${result.why}`);
     if (result.timedOut) await ping(server, admin, `${file.name} | ${test.description}`);

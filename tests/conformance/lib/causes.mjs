@@ -9,4 +9,7 @@ const kCauses = [
   [/no such command: '(authenticate|sasl\w+|\w+User)'/, 'authentication'],
 ];
 
-export const causeOf = (why) => kCauses.find(([pattern]) => pattern.test(why))?.[1] ?? 'unexplained';
+// `operations`: of the test; its own failure may only be what follows from such a thing.
+export const causeOf = (why, operations) =>
+  kCauses.find(([pattern]) => pattern.test(why))?.[1] ??
+  (/"\$where"/.test(JSON.stringify(operations)) ? 'server-side JavaScript' : 'unexplained');

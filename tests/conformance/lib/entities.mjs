@@ -1,7 +1,6 @@
 // The objects a test names: clients, databases, collections, sessions, buckets, cursors, results.
 import {mongodb} from './driver.mjs';
 import {Events} from './events.mjs';
-import {Unsupported} from './unsupported.mjs';
 
 const {MongoClient, GridFSBucket, ReadConcern, ReadPreference, WriteConcern} = mongodb;
 
@@ -74,8 +73,10 @@ export class Entities {
   }
 
   create_session({id, client, sessionOptions: options}) {
-    if (options?.snapshotTime !== undefined) throw new Unsupported('snapshotTime of a session is not in this driver');
-    const session = this.get(client).startSession(sessionOptions(options));
+    const {snapshotTime, ...others} = options ?? {};
+    const session = this.get(client).startSession(sessionOptions(others));
+    // The driver has no such option yet, but the state that it would set.
+    if (snapshotTime !== undefined) session.snapshotTime = this.get(snapshotTime);
     this.sessions.push(session);
     this.lsids.set(id, session.id);
     this.set(id, session);
