@@ -44,7 +44,8 @@ struct WalOptions {
   const Codec* codec = nullptr;  // null: blocks are stored raw. Otherwise tried off the commit path
   std::size_t block_bytes = 256 * 1024;
   std::uint64_t segment_bytes_min = 1024 * 1024;  // both: multiples of 4096
-  std::uint64_t segment_bytes_max = 64 * 1024 * 1024;
+  // The active segment and the spares kept for the next checkpoint's worth of log each take so much.
+  std::uint64_t segment_bytes_max = 32 * 1024 * 1024;
   std::uint32_t cohort_wait_us = 150;
   std::uint32_t unwaited_sync_ms = 100;
   // Finds the codec that an existing log names; null: refuse, naming it.
