@@ -60,7 +60,7 @@ Buffer CatalogTable::encode_meta() const {
 }
 
 Status CatalogTable::visit_pieces(char letter, std::size_t id_size,
-                                  const std::function<Status(Bytes id, Bytes value)>& visit) {
+                                  const std::function<Status(Bytes id, Bytes value)>& visit) const {
   TreeCursor cursor(pager_, root_);
   MULTIFORA_TRY(cursor.seek(Bytes(&letter, 1)));
   Buffer id, value;
@@ -105,8 +105,41 @@ Result<IndexState> CatalogTable::read_index_state(CollectionId id, std::uint32_t
   return load_le<IndexState>(value.data());
 }
 
-Status CatalogTable::read_sessions(const std::function<Status(Bytes, Bytes)>& visit) {
+Status CatalogTable::read_sessions(const std::function<Status(Bytes, Bytes)>& visit) const {
   return visit_pieces('R', 16, visit);
+}
+
+Result<std::optional<Buffer>> CatalogTable::read_session(Bytes lsid) const {
+  const Buffer prefix = "R" + Buffer(lsid);
+  TreeCursor cursor(pager_, root_);
+  MULTIFORA_TRY_R(cursor.seek(prefix));
+  if (!cursor.valid() || !cursor.key().starts_with(prefix)) return std::nullopt;
+  Buffer row;
+  while (cursor.valid() && cursor.key().starts_with(prefix)) {
+    row += cursor.value();
+    MULTIFORA_TRY_R(cursor.next());
+  }
+  return row;
+}
+
+Status CatalogTable::scan_sessions(Buffer* from, std::size_t count,
+                                   const std::function<void(Bytes, Bytes)>& visit) const {
+  TreeCursor cursor(pager_, root_);
+  MULTIFORA_TRY(cursor.seek("R" + *from));
+  from->clear();
+  for (std::size_t seen = 0; cursor.valid() && cursor.key().starts_with("R");) {
+    const Bytes key = cursor.key();
+    if (key.size() != 1 + 16 + 2) return damaged("a key has an impossible length");
+    if (key.ends_with(Bytes("\0\0", 2))) {  // the first piece
+      if (seen++ == count) {
+        *from = Buffer(key.substr(1, 16));
+        return {};
+      }
+      visit(key.substr(1, 16), cursor.value());
+    }
+    MULTIFORA_TRY(cursor.next());
+  }
+  return {};
 }
 
 std::size_t CatalogTable::pages_for_pieces(std::size_t bytes) const {

@@ -1,4 +1,4 @@
-// The catalog on disk: one B+tree, written only by checkpoints, read only at open.
+// The catalog on disk: one B+tree, written only by checkpoints, read at open; rows 'R' also later.
 //
 // Keys are a letter and a big-endian number; values longer than kTreeValueSizeMax are cut into
 // pieces, numbered by a two-byte suffix.
@@ -17,6 +17,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,14 @@ class CatalogTable {
   Status read_descriptions(const std::function<Status(CollectionId, DocumentView)>& visit);
   Result<CollectionState> read_state(CollectionId id);
   Result<IndexState> read_index_state(CollectionId id, std::uint32_t number);
-  Status read_sessions(const std::function<Status(Bytes lsid, Bytes encoded)>& visit);
+
+  // --- rows 'R', any time: the caller keeps checkpoints from changing the tree -----------------------
+  Status read_sessions(const std::function<Status(Bytes lsid, Bytes row)>& visit) const;
+  Result<std::optional<Buffer>> read_session(Bytes lsid) const;
+  // Visits up to `count` sessions with the beginning of their rows, from *from on, which then is where
+  // to go on; empty: at the beginning, or the end was reached.
+  Status scan_sessions(Buffer* from, std::size_t count,
+                       const std::function<void(Bytes lsid, Bytes begin_of_row)>& visit) const;
 
   // --- at checkpoints ---------------------------------------------------------------------------
   // Pages that saving `collection` may take; ensure them before the gate closes.
@@ -63,7 +71,7 @@ class CatalogTable {
   Status erase_prefix(const Buffer& prefix, PageStash& stash);
   Status put(Bytes key, Bytes value, PageStash& stash);
   Status visit_pieces(char letter, std::size_t id_size,
-                      const std::function<Status(Bytes id, Bytes value)>& visit);
+                      const std::function<Status(Bytes id, Bytes value)>& visit) const;
 
   Pager& pager_;
   TreeRoot root_;

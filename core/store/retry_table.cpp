@@ -1,16 +1,44 @@
 #include "core/store/retry_table.h"
 
-#include <vector>
+#include <utility>
 
 #include "core/bson/builder.h"
 #include "core/bson/validate.h"
 
 namespace multifora {
+namespace {
 
-Result<std::optional<OwnedDocument>> RetryTable::find(const StatementId& id) const {
-  const std::lock_guard hold(mutex_);
-  const auto at = sessions_.find(id.lsid);
-  if (at == sessions_.end()) return std::nullopt;
+// What an entry takes beside its documents: nodes, keys, the allocator's own.
+constexpr std::size_t kSessionBytes = 208;
+constexpr std::size_t kResultBytes = 112;
+constexpr std::size_t kLastUseAt = 32;
+
+Status damaged(std::string_view what) {
+  return {ErrorCode::kDataCorruptionDetected,
+          "results of retryable writes are damaged: " + std::string(what)};
+}
+
+}  // namespace
+
+Result<std::optional<OwnedDocument>> RetryTable::find(const StatementId& id, const ReadRow& read) {
+  std::unique_lock hold(mutex_);
+  auto at = sessions_.find(id.lsid);
+  const bool known = at != sessions_.end() && (at->second.whole || id.txn_number < at->second.txn_number);
+  if (!known) {
+    // Without the mutex: `read` may wait for a checkpoint, which takes it. What comes meanwhile is
+    // newer than the row, or the same.
+    hold.unlock();
+    MULTIFORA_ASSIGN_R(const std::optional<Buffer> row, read(id.lsid));
+    Session stored;
+    if (row) {
+      MULTIFORA_ASSIGN_R(stored, decode(*row));
+    }
+    hold.lock();
+    const auto [place, inserted] = sessions_.try_emplace(id.lsid);
+    if (inserted) bytes_ += kSessionBytes;
+    if (!place->second.whole) merge(place->second, std::move(stored));
+    at = place;
+  }
   const Session& session = at->second;
   if (id.txn_number < session.txn_number)
     return fail(ErrorCode::kTransactionTooOld,
@@ -26,15 +54,43 @@ Result<std::optional<OwnedDocument>> RetryTable::find(const StatementId& id) con
 void RetryTable::record(Bytes lsid, std::int64_t txn_number, std::int32_t statement,
                         DocumentView result, LogPosition position) {
   const std::lock_guard hold(mutex_);
-  Session& session = sessions_[std::string(lsid)];
+  const auto [at, inserted] = sessions_.try_emplace(std::string(lsid));
+  if (inserted) bytes_ += kSessionBytes;
+  Session& session = at->second;
   if (txn_number < session.txn_number) return;
   if (txn_number > session.txn_number) {
+    bytes_ -= results_bytes(session);
     session.results.clear();
     session.txn_number = txn_number;
   }
   session.last_use = position;
-  session.results.insert_or_assign(statement, OwnedDocument(result));
-  changed_.insert(std::string(lsid));
+  const auto [place, fresh] = session.results.try_emplace(statement);
+  bytes_ += fresh ? kResultBytes : 0;
+  bytes_ -= fresh ? 0 : place->second.bytes().size();
+  place->second = OwnedDocument(result);
+  bytes_ += place->second.bytes().size();
+  changed_.insert(at->first);
+}
+
+// The tree's results of the same number; what is here is newer.
+void RetryTable::merge(Session& into, Session stored) {
+  bytes_ -= results_bytes(into);
+  if (stored.txn_number > into.txn_number) {
+    into.txn_number = stored.txn_number;
+    into.last_use = stored.last_use;
+    into.results = std::move(stored.results);
+  } else if (stored.txn_number == into.txn_number) {
+    into.results.merge(stored.results);
+  }
+  into.whole = true;
+  bytes_ += results_bytes(into);
+}
+
+std::size_t RetryTable::results_bytes(const Session& session) {
+  std::size_t bytes = 0;
+  for (const auto& [statement, result] : session.results)
+    bytes += kResultBytes + result.bytes().size();
+  return bytes;
 }
 
 Buffer RetryTable::encode(const Session& session) {
@@ -51,45 +107,76 @@ Buffer RetryTable::encode(const Session& session) {
   return std::move(out).finish().take();
 }
 
-Status RetryTable::drain_changes(
-    LogPosition horizon, const std::function<Status(const std::string&, Bytes)>& save,
-    const std::function<Status(const std::string&)>& forget) {
-  const std::lock_guard hold(mutex_);
-  for (auto at = sessions_.begin(); at != sessions_.end();) {
-    if (at->second.last_use >= horizon) {
-      ++at;
-      continue;
-    }
-    MULTIFORA_TRY(forget(at->first));
-    changed_.erase(at->first);
-    at = sessions_.erase(at);
+Result<RetryTable::Session> RetryTable::decode(Bytes row) {
+  ValidateOptions options;
+  options.size_bytes_max = row.size();
+  const auto document = validate(row, options);
+  if (!document) return fail(damaged(document.error().message()));
+  Session session;
+  session.txn_number = (*document)["txnNumber"].number_as_int64();
+  MULTIFORA_ASSIGN_R(session.last_use, last_use_of(row));
+  const ValueView results = (*document)["results"];
+  if (results.type() != BsonType::kArray) return fail(damaged("a row has no results"));
+  for (const Element& element : results.as_document()) {
+    const DocumentView fields =
+        element.type() == BsonType::kObject ? element->as_document() : DocumentView();
+    if (fields["result"].type() != BsonType::kObject) return fail(damaged("a result is no document"));
+    session.results.emplace(static_cast<std::int32_t>(fields["statement"].number_as_int64()),
+                            OwnedDocument(fields["result"].as_document()));
   }
-  for (auto at = changed_.begin(); at != changed_.end(); at = changed_.erase(at))
-    MULTIFORA_TRY(save(*at, encode(sessions_.at(*at))));
+  return session;
+}
+
+Result<LogPosition> RetryTable::last_use_of(Bytes row) {
+  using namespace std::string_view_literals;
+  // size (4), txnNumber (1 + 10 + 8), lastUse's type and name (1 + 8), its value
+  if (row.size() < kLastUseAt + 8 || row.substr(4, 11) != "\x12txnNumber\0"sv ||
+      row.substr(23, 9) != "\x11lastUse\0"sv)
+    return fail(damaged("a row does not begin with txnNumber and lastUse"));
+  return load_le<std::uint64_t>(row.data() + kLastUseAt);
+}
+
+Status RetryTable::check_row(Bytes row) { return status_of(decode(row)); }
+
+Status RetryTable::drain_changes(const ReadRow& read, const SaveRow& save) {
+  const std::lock_guard hold(mutex_);
+  for (auto at = changed_.begin(); at != changed_.end(); at = changed_.erase(at)) {
+    Session& session = sessions_.at(*at);
+    if (!session.whole) {
+      MULTIFORA_ASSIGN(const std::optional<Buffer> row, read(*at));
+      Session stored;
+      if (row) {
+        MULTIFORA_ASSIGN(stored, decode(*row));
+      }
+      merge(session, std::move(stored));
+    }
+    MULTIFORA_TRY(save(*at, encode(session)));
+  }
+  if (bytes_ > kCacheBytesMax) {
+    sessions_.clear();
+    bytes_ = 0;
+  }
   return {};
 }
 
-Status RetryTable::load(Bytes lsid, Bytes encoded) {
-  ValidateOptions options;
-  options.size_bytes_max = encoded.size();
-  MULTIFORA_ASSIGN(const DocumentView document, validate(encoded, options));
-  Session session;
-  session.txn_number = document["txnNumber"].number_as_int64();
-  session.last_use = document["lastUse"].type() == BsonType::kTimestamp
-                         ? document["lastUse"].as_timestamp()
-                         : 0;
-  const ValueView results = document["results"];
-  if (results.type() == BsonType::kArray)
-    for (const Element& row : results.as_document()) {
-      if (row.type() != BsonType::kObject) continue;
-      const DocumentView fields = row->as_document();
-      if (fields["result"].type() != BsonType::kObject) continue;
-      session.results.emplace(static_cast<std::int32_t>(fields["statement"].number_as_int64()),
-                              OwnedDocument(fields["result"].as_document()));
-    }
+std::size_t RetryTable::changes() const {
   const std::lock_guard hold(mutex_);
-  sessions_.insert_or_assign(std::string(lsid), std::move(session));
-  return {};
+  return changed_.size();
+}
+
+bool RetryTable::forget(const std::string& lsid) {
+  const std::lock_guard hold(mutex_);
+  if (changed_.contains(lsid)) return false;
+  if (const auto at = sessions_.find(lsid); at != sessions_.end()) {
+    bytes_ -= kSessionBytes + results_bytes(at->second);
+    sessions_.erase(at);
+  }
+  return true;
+}
+
+std::size_t RetryTable::cached_bytes() const {
+  const std::lock_guard hold(mutex_);
+  return bytes_;
 }
 
 }  // namespace multifora

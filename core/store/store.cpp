@@ -262,7 +262,10 @@ Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool
 }
 
 Result<std::optional<OwnedDocument>> Store::retried_result(const StatementId& id) const {
-  return impl_->retry.find(id);
+  return impl_->retry.find(id, [this](Bytes lsid) {
+    const std::shared_lock hold(impl_->table_mutex);
+    return impl_->table->read_session(lsid);
+  });
 }
 
 std::vector<std::string> Store::database_names() const {

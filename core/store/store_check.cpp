@@ -196,6 +196,9 @@ std::vector<std::string> Store::check(const CheckProgress& progress) {
   const Status catalog = impl.table->check(
       [&](PageId page) { impl.pager->check_page(space, page, "catalog"); }, &errors);
   if (!catalog.ok()) errors.push_back("catalog: " + catalog.message());
+  const Status sessions = impl.table->read_sessions(
+      [](Bytes, Bytes row) { return RetryTable::check_row(row); });
+  if (!sessions.ok()) errors.push_back(sessions.message());
   impl.pager->finish_check(space, &errors);
   impl.gate.open();
   return errors;

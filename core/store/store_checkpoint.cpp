@@ -15,13 +15,17 @@ constexpr std::size_t kReclaimSlice = 2'000;
 constexpr std::uint64_t kRetiredBytesMin = 8u << 20;
 constexpr std::uint64_t kRetiredBytesMax = 256u << 20;
 constexpr std::uint64_t kRetiredShare = 24;  // of the file
+// Of a checkpoint: sessions whose age is looked at, and that are erased, at least.
+constexpr std::size_t kSessionsScanned = 10'000;
+constexpr std::size_t kSessionsErasedMin = 1'000;
 
 }  // namespace
 
 // Inside the closed gate: what has changed since the last checkpoint goes into the catalog's tree.
 // OutOfDiskSpace: what is not saved stays on the lists, so that a later call saves it; the tree in
 // memory is half-way between two states, but only checkpoints look at it.
-Status Store::Impl::save_dirty(PageStash& stash) {
+Status Store::Impl::save_dirty(const std::vector<std::string>& expired, PageStash& stash) {
+  const std::lock_guard changing(table_mutex);
   std::vector<CollectionPtr> to_save;
   std::vector<CollectionId> gone;
   {
@@ -35,7 +39,7 @@ Status Store::Impl::save_dirty(PageStash& stash) {
     status = save_collection(*to_save[saved], gone, stash);
   for (; erased < gone.size() && status.ok(); erased += status.ok())
     status = table->erase(gone[erased], stash);
-  if (status.ok()) status = save_sessions(stash);
+  if (status.ok()) status = save_sessions(expired, stash);
   if (const PageId from = pager->vacating_from(); status.ok() && from != Pager::kNotVacating)
     table->vacate(from);
   if (status.ok()) {
@@ -69,18 +73,32 @@ Status Store::Impl::save_collection(Collection& collection, const std::vector<Co
   return {};
 }
 
-Status Store::Impl::save_sessions(PageStash& stash) {
-  const LogPosition now = wal->last_appended();
+// Sessions whose results nobody will ask for again: as many as twice what this checkpoint saves, so that
+// they do not pile up, and some. Before the gate closes: only checkpoints change the tree.
+Result<std::vector<std::string>> Store::Impl::expired_sessions() {
   const std::uint64_t history_seconds = limits::kRetryHistoryMinutes * 60;
-  const std::uint64_t now_seconds = now >> 32;
-  const LogPosition horizon =
-      now_seconds > history_seconds ? (now_seconds - history_seconds) << 32 : 0;
+  const std::uint64_t now_seconds = wal->last_appended() >> 32;
+  std::vector<std::string> expired;
+  if (now_seconds <= history_seconds) return expired;
+  const LogPosition horizon = (now_seconds - history_seconds) << 32;
+  const std::size_t most = kSessionsErasedMin + 2 * retry.changes();
+  Status damage;
+  MULTIFORA_TRY_R(table->scan_sessions(
+      &sessions_swept_to, kSessionsScanned + 2 * most, [&](Bytes lsid, Bytes begin_of_row) {
+        const auto last_use = RetryTable::last_use_of(begin_of_row);
+        if (!last_use && damage.ok()) damage = last_use.error();
+        if (last_use && *last_use < horizon && expired.size() < most) expired.emplace_back(lsid);
+      }));
+  if (!damage.ok()) return fail(std::move(damage));
+  return expired;
+}
+
+Status Store::Impl::save_sessions(const std::vector<std::string>& expired, PageStash& stash) {
+  for (const std::string& lsid : expired)
+    if (retry.forget(lsid)) MULTIFORA_TRY(table->erase_session(lsid, stash));
   return retry.drain_changes(
-      horizon,
-      [&](const std::string& lsid, Bytes encoded) {
-        return table->save_session(lsid, encoded, stash);
-      },
-      [&](const std::string& lsid) { return table->erase_session(lsid, stash); });
+      [&](Bytes lsid) { return table->read_session(lsid); },
+      [&](const std::string& lsid, Bytes row) { return table->save_session(lsid, row, stash); });
 }
 
 // A full disk leaves everything as it was; any other failure of a checkpoint is final.
@@ -98,11 +116,16 @@ Status Store::Impl::checkpoint() {
   BorrowedStash stash(*stashes);
   // A start, so that the file seldom grows while writers wait; the catalog asks for what it needs.
   static_cast<void>((*stash).ensure(64));
+  auto expired = expired_sessions();
+  if (!expired) {
+    fail_store(expired.error());
+    return expired.error();
+  }
   CheckpointImage image;
   gate.close();
   const bool changed = changed_since_checkpoint.exchange(false);
   const std::uint64_t log_bytes_before = log_bytes_at_checkpoint;
-  Status saved = save_dirty(*stash);
+  Status saved = save_dirty(*expired, *stash);
   Checkpoint* running = nullptr;
   if (saved.ok()) {
     image.position = wal->last_appended();

@@ -87,7 +87,11 @@ struct Store::Impl {
   std::unique_ptr<StashPool> stashes;
   std::unique_ptr<Wal> wal;
   SpaceKeeper keeper{*this};
+  // Checkpoints change the catalog's tree (inside the closed gate); results of retryable writes are read
+  // from it. Below the gate.
+  mutable std::shared_mutex table_mutex;
   RetryTable retry;
+  Buffer sessions_swept_to;  // the checkpoint's own
   CommitGate gate;
 
   OpenSnapshots snapshots;  // of transactions
@@ -236,10 +240,11 @@ struct Store::Impl {
 
   // --- checkpoints and reclaiming ---------------------------------------------------------------
   Status checkpoint();
-  Status save_dirty(PageStash& stash);
+  Status save_dirty(const std::vector<std::string>& expired, PageStash& stash);
   Status save_collection(Collection& collection, const std::vector<CollectionId>& gone,
                          PageStash& stash);
-  Status save_sessions(PageStash& stash);
+  Result<std::vector<std::string>> expired_sessions();
+  Status save_sessions(const std::vector<std::string>& expired, PageStash& stash);
   Status checkpoint_failed(Status status);
   void work();  // the checkpoint thread
   // Reclaims up to `records` records of dropped collections; false: nothing left to do.

@@ -15,11 +15,9 @@ Status mismatch(std::string what) {
 }  // namespace
 
 Status Store::Impl::load_catalog() {
-  MULTIFORA_TRY(table->read_descriptions([this](CollectionId id, DocumentView description) {
+  return table->read_descriptions([this](CollectionId id, DocumentView description) {
     return load_collection(id, description);
-  }));
-  return table->read_sessions(
-      [this](Bytes lsid, Bytes encoded) { return retry.load(lsid, encoded); });
+  });
 }
 
 Status Store::Impl::load_collection(CollectionId id, DocumentView description) {

@@ -652,5 +652,48 @@ TEST_CASE("a wall clock that goes backwards does not take the log with it") {
   env.check();
 }
 
+TEST_CASE("results of retryable writes are kept for their time, and no longer") {
+  SteppedClock clock;
+  Env env;
+  env.host.set_clock(&clock);
+  REQUIRE(env.open().ok());
+  constexpr int kSessions = 3'000;
+  const auto id_of = [](int number) {
+    std::string lsid(16, '\0');
+    store_le(lsid.data() + number % 13, number);
+    return StatementId{lsid, 5, 0};
+  };
+  int next = 0;
+  const auto use = [&](StatementId id) {
+    auto writer = env.store->write("a.c", true);
+    REQUIRE(insert(**writer, make_document(++next, 0)));
+    const OwnedDocument answer = make_document(next, 1);
+    (*writer)->set_statement_result(id, answer.view());
+    REQUIRE((*writer)->commit());
+  };
+  const auto known = [&](int number) {
+    const auto found = env.store->retried_result(id_of(number));
+    REQUIRE(found);
+    return found->has_value();
+  };
+  for (int i = 1; i <= kSessions; ++i) use(id_of(i));
+  REQUIRE(env.store->checkpoint().ok());
+  clock.wall += 20 * 60'000;
+  for (int i = 1; i <= kSessions; i += 100) use(id_of(i));
+  REQUIRE(env.store->checkpoint().ok());
+  env.reopen();
+  for (int i = 1; i <= kSessions; ++i) REQUIRE(known(i));
+  clock.wall += 20 * 60'000;
+  for (int round = 0; round < 8; ++round) {
+    REQUIRE(put(*env.store, "a.d", make_document(round, 0)).ok());
+    REQUIRE(env.store->checkpoint().ok());
+  }
+  for (int i = 1; i <= kSessions; ++i) CHECK(known(i) == (i % 100 == 1));
+  env.check();
+  env.crash();
+  for (int i = 1; i <= kSessions; ++i) CHECK(known(i) == (i % 100 == 1));
+  env.check();
+}
+
 }  // namespace
 }  // namespace multifora
