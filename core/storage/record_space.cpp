@@ -22,7 +22,7 @@ constexpr std::size_t kPayloadSizeMax = limits::kDocumentSizeMax + limits::kDocu
 static_assert((kPayloadSizeMax + kRecordHeaderSize) / kChunkSize + 2 <= RecordSpace::kRetirePages);
 
 // So much is joined before it is written.
-constexpr std::size_t kWritesSizeMax = 1024 * 1024;
+constexpr std::size_t kWritesSizeMax = 256 * 1024;
 // Fresh memory is dear: the buffer of a thread's last large writes.
 thread_local Buffer spare_writes;
 
@@ -114,6 +114,8 @@ Status RecordWrites::flush() {
   if (bytes_.empty()) return {};
   Status status = kernel.file->write(offset_, bytes_);
   if (!status.ok()) kernel.fail_for_good(status);
+  // The disk begins while the rest is on its way: these bytes are about to be synced.
+  if (status.ok()) kernel.file->write_back(offset_, bytes_.size(), File::WriteBack::kStart);
   bytes_.clear();
   return status;
 }

@@ -152,10 +152,11 @@ Result<RecordLocation> CollectionMutator::place(RecordId id, DocumentView docume
   RecordSpace& space = pager_.records();
   MULTIFORA_ASSIGN_R(RecordReservation place, space.reserve(*collection_.allocator, stash_,
                                                             document.size_bytes()));
-  const RecordLocation location = place.location();
-  MULTIFORA_TRY_R(
-      space.publish(std::move(place), id, collection_.id, document.bytes(), stash_));
-  return location;
+  placed_.location = place.location();
+  placed_.own_chunk = collection_.allocator->has_own_chunks();
+  MULTIFORA_TRY_R(space.publish(std::move(place), id, collection_.id, document.bytes(), stash_,
+                                &placed_.hash, writes_));
+  return placed_.location;
 }
 
 void CollectionMutator::give_up(RecordLocation location, std::size_t size_bytes) {
@@ -233,14 +234,29 @@ Result<RecordId> CollectionMutator::insert(RecordId id, DocumentView document, b
                                 2 * RecordSpace::kRetirePages));
   const std::size_t size = document.size_bytes();
   MULTIFORA_ASSIGN_R(const RecordLocation location, place(id, document));
+  MULTIFORA_TRY_R(finish_insert(id, location, size));
+  return id;
+}
+
+Status CollectionMutator::attach(RecordId id, DocumentView document, RecordReservation place) {
+  collection_.preserve(pager_.current_generation());
+  MULTIFORA_TRY(collect_insert(document, false));
+  MULTIFORA_TRY(stash_.ensure(index_pages() + PagedArray::kSetPages + RecordSpace::kPublishPages));
+  const RecordLocation location = place.location();
+  MULTIFORA_TRY(pager_.records().attach(std::move(place), collection_.id, stash_));
+  return finish_insert(id, location, document.size_bytes());
+}
+
+Status CollectionMutator::finish_insert(RecordId id, RecordLocation location, std::size_t size) {
+  CollectionState& state = collection_.state;
   if (Status status = PagedArray(pager_, collection_.id).set(state.records, id, location, stash_);
       !status.ok())
-    return fail(half_done(std::move(status)));
-  if (Status status = apply_changes(id); !status.ok()) return fail(half_done(std::move(status)));
+    return half_done(std::move(status));
+  if (Status status = apply_changes(id); !status.ok()) return half_done(std::move(status));
   state.record_count += 1;
   state.data_bytes += size;
   if (id >= state.next_record_id) state.next_record_id = id + 1;
-  return id;
+  return {};
 }
 
 Status CollectionMutator::update(RecordId id, DocumentView before, DocumentView after,

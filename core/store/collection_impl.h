@@ -119,6 +119,8 @@ class CollectionMutator {
 
   // id 0: the next free one. DuplicateKey, CannotIndexParallelArrays, OutOfDiskSpace ...
   Result<RecordId> insert(RecordId id, DocumentView document, bool check_unique);
+  // For recovery: the document is in the file already, where `place` says.
+  Status attach(RecordId id, DocumentView document, RecordReservation place);
   Status update(RecordId id, DocumentView before, DocumentView after, bool check_unique);
   Status remove(RecordId id, DocumentView before);
   // Retires every record and index entry.
@@ -130,6 +132,16 @@ class CollectionMutator {
   // Fails, nothing changed, with DataCorruptionDetected where they are damaged and OutOfDiskSpace
   // where there is no hole for them.
   Result<bool> move(RecordId id, RecordLocation from);
+
+  // Where the last insert() put the document.
+  struct Placed {
+    RecordLocation location = 0;
+    std::uint64_t hash = 0;
+    bool own_chunk = false;  // no other collection has records there
+  };
+  const Placed& placed() const { return placed_; }
+  // From now on insert() leaves the document's bytes there; null: writes them itself.
+  void set_writes(RecordWrites* writes) { writes_ = writes; }
 
   // Not OK once a change failed half-way (a damaged page): the store must stop.
   const Status& broken() const { return broken_; }
@@ -154,6 +166,7 @@ class CollectionMutator {
   Status check_record(RecordId id) const;
   Status check_unique_keys(const Change& change, RecordId id);
   Status collect_insert(DocumentView document, bool check_unique);
+  Status finish_insert(RecordId id, RecordLocation location, std::size_t size);
   Status apply_changes(RecordId id);
   Status half_done(Status status);
   std::size_t index_pages() const;
@@ -161,6 +174,8 @@ class CollectionMutator {
   void retire_all(Status* damage);
 
   std::vector<Change> changes_;
+  Placed placed_;
+  RecordWrites* writes_ = nullptr;
   Status broken_;
 };
 

@@ -27,16 +27,16 @@ Status check_id(const ValueView& id) {
 
 }  // namespace
 
+// A document that has its _id first is returned as it is: nothing is copied.
 Result<DocumentView> ensure_id(DocumentView document, Buffer& out) {
   out.clear();
   const Element first = document.first();
   const Element id = document.find("_id");
   if (!id.missing()) MULTIFORA_TRY_R(check_id(id.value()));
+  if (!id.missing() && first.name() == "_id") return document;
   DocumentBuilder builder(&out);
   if (id.missing()) {
     builder.append("_id", ObjectId::generate());
-    builder.append_all(document);
-  } else if (first.name() == "_id") {
     builder.append_all(document);
   } else {
     builder.append(id);

@@ -31,6 +31,11 @@ bool take(Bytes& body, T* value) {
   return true;
 }
 
+bool take_reference(Bytes& body, LogRecord* record) {
+  return take(body, &record->record_id) && take(body, &record->location) &&
+         take(body, &record->size_bytes) && take(body, &record->hash);
+}
+
 }  // namespace
 
 std::size_t LogBatch::begin(LogOperation operation, CollectionId collection) {
@@ -51,6 +56,17 @@ void LogBatch::insert(CollectionId collection, RecordId id, DocumentView documen
   const std::size_t start = begin(LogOperation::kInsert, collection);
   append_le<std::uint64_t>(bytes_, id);
   bytes_.append(document.bytes());
+  end(start);
+}
+
+void LogBatch::insert_at(CollectionId collection, RecordId id, RecordLocation location,
+                         std::uint32_t size_bytes, std::uint64_t hash, DocumentView key) {
+  const std::size_t start = begin(LogOperation::kInsertAt, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  append_le<std::uint64_t>(bytes_, location);
+  append_le<std::uint32_t>(bytes_, size_bytes);
+  append_le<std::uint64_t>(bytes_, hash);
+  bytes_.append(key.bytes());
   end(start);
 }
 
@@ -89,8 +105,8 @@ void LogBatch::statement(Bytes lsid, std::int64_t txn_number, std::int32_t state
   end(start);
 }
 
-Result<bool> LogBatchReader::next(LogRecord* record) {
-  if (rest_.empty()) return false;
+// The record's header; returns its body.
+Result<Bytes> LogBatchReader::take_record(LogRecord* record) {
   *record = LogRecord();
   std::uint8_t operation = 0;
   std::uint32_t size = 0;
@@ -98,9 +114,30 @@ Result<bool> LogBatchReader::next(LogRecord* record) {
       rest_.size() < size)
     return malformed("header");
   record->operation = static_cast<LogOperation>(operation);
-  Bytes body = rest_.substr(0, size);
+  const Bytes body = rest_.substr(0, size);
   rest_.remove_prefix(size);
+  return body;
+}
+
+Result<bool> LogBatchReader::next_reference(LogRecord* record) {
+  while (!rest_.empty()) {
+    MULTIFORA_ASSIGN_R(Bytes body, take_record(record));
+    if (record->operation != LogOperation::kInsertAt) continue;
+    if (!take_reference(body, record)) return malformed("place of a record");
+    return true;
+  }
+  return false;
+}
+
+Result<bool> LogBatchReader::next(LogRecord* record) {
+  if (rest_.empty()) return false;
+  MULTIFORA_ASSIGN_R(Bytes body, take_record(record));
   switch (record->operation) {
+    case LogOperation::kInsertAt: {
+      if (!take_reference(body, record)) return malformed("place of a record");
+      MULTIFORA_ASSIGN_R(record->document, take_document(body));
+      return true;
+    }
     case LogOperation::kInsert:
     case LogOperation::kUpdate:
     case LogOperation::kDelete:

@@ -12,6 +12,9 @@
 //   kDelete         u64 record id, document {_id: ...}
 //   kCappedDelete   the same; made by the insert that needed the room, no change event
 //   kTruncate       empty
+//   kInsertAt       u64 record id, u64 location (kRecordUnit), u32 size of the document, u64 hash as in
+//                   the record's header (core/storage/record_space.h), document {_id: ...}; the
+//                   document itself was durable in the data file before this was written
 //   kCreate         document {ns, uuid, options, indexes: [{number, kind, spec}]}
 //   kDrop           document {ns}
 //   kRename         document {from, to}
@@ -40,6 +43,7 @@ enum class LogOperation : std::uint8_t {
   kDelete = 3,
   kCappedDelete = 4,
   kTruncate = 5,
+  kInsertAt = 6,
   kCreate = 16,
   kDrop = 17,
   kRename = 18,
@@ -57,6 +61,8 @@ inline constexpr std::size_t kLogRecordHeaderSize = 9;
 class LogBatch {
  public:
   void insert(CollectionId collection, RecordId id, DocumentView document);
+  void insert_at(CollectionId collection, RecordId id, RecordLocation location,
+                 std::uint32_t size_bytes, std::uint64_t hash, DocumentView key);
   void update(CollectionId collection, RecordId id, DocumentView key, Bytes patch);
   void remove(CollectionId collection, RecordId id, DocumentView key, bool capped);
   void truncate(CollectionId collection);
@@ -78,7 +84,12 @@ struct LogRecord {
   LogOperation operation{};
   CollectionId collection = 0;
   RecordId record_id = 0;
-  DocumentView document;  // the document, document key, catalog body or statement result
+  RecordLocation location = 0;  // of a kInsertAt, like the next two
+  std::uint32_t size_bytes = 0;
+  std::uint64_t hash = 0;
+  // The document (of a kInsert), document key, catalog body or statement result. The document of either
+  // kind of insert: core/store/logged_document.h.
+  DocumentView document;
   Bytes patch;
   Bytes lsid;
   std::int64_t txn_number = 0;
@@ -92,8 +103,11 @@ class LogBatchReader {
   explicit LogBatchReader(Bytes batch) : rest_(batch) {}
   // False at the end.
   Result<bool> next(LogRecord* record);
+  // Goes on to the next kInsertAt, without looking into other records. False at the end.
+  Result<bool> next_reference(LogRecord* record);
 
  private:
+  Result<Bytes> take_record(LogRecord* record);
   Bytes rest_;
 };
 

@@ -22,6 +22,7 @@ LogBatch sample() {
   batch.truncate(4);
   batch.catalog(LogOperation::kDrop, 4, document.view());
   batch.statement("0123456789abcdef", 5, 2, document.view());
+  batch.insert_at(3, 12, 4711, 16'384, 0x1234567890abcdef, document.view());
   return batch;
 }
 
@@ -49,7 +50,23 @@ TEST_CASE("records come back as they were written, in order") {
   CHECK(record.lsid == "0123456789abcdef");
   CHECK(record.txn_number == 5);
   CHECK(record.statement == 2);
+  REQUIRE(reader.next(&record).value());
+  CHECK(record.operation == LogOperation::kInsertAt);
+  CHECK(record.record_id == 12);
+  CHECK(record.location == 4711);
+  CHECK(record.size_bytes == 16'384);
+  CHECK(record.hash == 0x1234567890abcdef);
+  CHECK(record.document["_id"].as_int32() == 7);
   CHECK(!reader.next(&record).value());
+}
+
+TEST_CASE("references are found without looking at the rest") {
+  const LogBatch batch = sample();
+  LogBatchReader reader(batch.bytes());
+  LogRecord record;
+  REQUIRE(reader.next_reference(&record).value());
+  CHECK(record.location == 4711);
+  CHECK(!reader.next_reference(&record).value());
 }
 
 TEST_CASE("every cut and every flipped byte is an error or a record, never a crash") {

@@ -122,6 +122,8 @@ Status Store::Impl::open(WalReplay* replayed) {
   wal_options.directory = options.path + "/wal";
   wal_options.cohort_wait_us = options.cohort_wait_us;
   wal_options.find_codec = [this](std::string_view name) { return host.codec(name); };
+  wal_options.sync_referenced = [this] { return pager->sync_referenced(); };
+  wal_options.survey = [this](LogPosition, Bytes batch) { return survey(batch); };
   if (options.log_codec != "none") {
     wal_options.codec = host.codec(options.log_codec);
     if (wal_options.codec == nullptr)
@@ -135,6 +137,7 @@ Status Store::Impl::open(WalReplay* replayed) {
                files, wal_options, host.clock(), host.log(), host.metrics(), image.position,
                [this](LogPosition position, Bytes batch) { return replay(position, batch); },
                replayed));
+  references = {};
   wal->advance_to(image.position);
   changed_since_checkpoint = replayed->batches > 0;
   return {};
@@ -169,6 +172,7 @@ Status Store::close() {
   impl.by_id.clear();
   impl.dirty.clear();
   impl.graveyard.clear();
+  impl.references = {};
   impl.stashes.reset();
   impl.table.reset();
   impl.pager.reset();
@@ -368,8 +372,8 @@ Result<Wal::Reservation> Store::Impl::reserve_log(std::size_t size_bytes) {
       "no space for the log: free space on " + options.path + " or delete data"));
 }
 
-Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation) {
-  auto position = wal->append(batch, reservation);
+Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation, bool refers) {
+  auto position = wal->append(batch, reservation, refers);
   if (!position) fail_store(position.error());
   return position;
 }

@@ -158,7 +158,8 @@ Status Store::Impl::checkpoint() {
 }
 
 void Store::Impl::note_progress() {
-  const std::uint64_t since = wal->appended_bytes() - log_bytes_at_checkpoint.load();
+  const std::uint64_t since = wal->appended_bytes() - log_bytes_at_checkpoint.load() +
+                              pager->referenced_since_checkpoint_bytes();
   const bool much_log = since >= options.checkpoint_log_bytes;
   const std::uint64_t retired = pager->retired_since_checkpoint_bytes();
   const bool much_retired =

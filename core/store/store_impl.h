@@ -194,7 +194,7 @@ struct Store::Impl {
 
   // --- logging changes --------------------------------------------------------------------------
   // Appends a batch inside the gate; a failure makes the store read-only.
-  Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation);
+  Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation, bool refers = false);
   Result<Wal::Reservation> reserve_log(std::size_t size_bytes);
   void mark_dirty(const CollectionPtr& collection, bool description);
   void want_checkpoint();
@@ -234,6 +234,17 @@ struct Store::Impl {
   // --- recovery ---------------------------------------------------------------------------------
   Status load_catalog();
   Status load_collection(CollectionId id, DocumentView description);
+  // What the log's tail refers to in the data file; collected before the first batch is applied.
+  struct References {
+    std::vector<RecordSpace::Claim> claims;
+    std::unordered_map<RecordLocation, RecordReservation> places;
+    Buffer scratch;
+  };
+  References references;
+  Status survey(Bytes batch);
+  Status claim_references();
+  Status replay_insert(const CollectionPtr& collection, LogPosition position, const LogRecord& record,
+                       CollectionMutator& mutator);
   Status replay(LogPosition position, Bytes batch);
   Status replay_record(const LogRecord& record, LogPosition position, PageStash& stash);
   Status replay_index(const CollectionPtr& collection, DocumentView body, PageStash& stash);

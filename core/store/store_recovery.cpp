@@ -1,6 +1,7 @@
 // Opening: the catalog of the newest checkpoint, then the log's tail. Recovery applies the same
 // functions as commands do; it needs no code in index kinds.
 #include "core/bson/patch.h"
+#include "core/store/logged_document.h"
 #include "core/store/store_impl.h"
 
 namespace multifora {
@@ -48,7 +49,41 @@ Status Store::Impl::load_collection(CollectionId id, DocumentView description) {
   return {};
 }
 
+Status Store::Impl::survey(Bytes batch) {
+  LogBatchReader reader(batch);
+  LogRecord record;
+  while (true) {
+    MULTIFORA_ASSIGN(const bool found, reader.next_reference(&record));
+    if (!found) return {};
+    references.claims.push_back({record.location, record.size_bytes, record.collection});
+  }
+}
+
+// Before anything is allocated, so that nothing is put where a later batch refers to.
+Status Store::Impl::claim_references() {
+  if (references.claims.empty()) return {};
+  MULTIFORA_ASSIGN(auto places, pager->records().claim(references.claims));
+  for (RecordReservation& place : places) {
+    const RecordLocation location = place.location();
+    references.places.emplace(location, std::move(place));
+  }
+  references.claims = {};
+  return {};
+}
+
+Status Store::Impl::replay_insert(const CollectionPtr& collection, LogPosition position,
+                                  const LogRecord& record, CollectionMutator& mutator) {
+  MULTIFORA_ASSIGN(const DocumentView document,
+                   logged_document(*pager, position, record, references.scratch));
+  if (record.operation == LogOperation::kInsert)
+    return status_of(mutator.insert(record.record_id, document, false));
+  auto place = references.places.extract(record.location);
+  if (!place) return mismatch("it refers twice to a record of " + collection->info->ns);
+  return mutator.attach(record.record_id, document, std::move(place.mapped()));
+}
+
 Status Store::Impl::replay(LogPosition position, Bytes batch) {
+  MULTIFORA_TRY(claim_references());
   BorrowedStash stash(*stashes);
   LogBatchReader reader(batch);
   LogRecord record;
@@ -77,8 +112,8 @@ Status Store::Impl::replay_record(const LogRecord& record, LogPosition position,
     return replay_index(collection, record.document, stash);
   CollectionMutator mutator(*pager, *collection, stash);
   mark_dirty(collection, false);
-  if (record.operation == LogOperation::kInsert)
-    return status_of(mutator.insert(record.record_id, record.document, false));
+  if (record.operation == LogOperation::kInsert || record.operation == LogOperation::kInsertAt)
+    return replay_insert(collection, position, record, mutator);
   if (record.operation == LogOperation::kTruncate) return mutator.truncate();
 
   MULTIFORA_ASSIGN(const std::optional<DocumentView> before,

@@ -3,8 +3,20 @@
 #include "core/base/limits.h"
 #include "core/bson/builder.h"
 #include "core/bson/patch.h"
+#include "core/store/bulk_insert.h"
 
 namespace multifora {
+namespace {
+
+// A batch of inserts from this size on is worth a second sync: its documents are written once.
+constexpr std::size_t kBulkBytesMin = 512 * 1024;
+// Smaller documents cost more to look up at recovery than their bytes in the log.
+constexpr std::size_t kReferredSizeMin = 1024;
+// Each is a sync of its own, so scattered documents go into the log after all.
+constexpr std::size_t kExtentsMax = 4;
+
+}  // namespace
+
 OwnedDocument document_key(DocumentView document) {
   DocumentBuilder key;
   key.append("_id", document["_id"]);
@@ -56,7 +68,8 @@ LiveWriter::LiveWriter(Store::Impl& store, CollectionPtr collection)
       stash_(store.stashes->borrow()),
       gate_(store.gate),
       mutator_(*store.pager, *collection_, *stash_),
-      view_(*store.pager, collection_, false) {}
+      view_(*store.pager, collection_, false),
+      writes_(store.pager->records()) {}
 
 LiveWriter::~LiveWriter() {
   if (!released_) static_cast<void>(commit());
@@ -92,6 +105,7 @@ Status LiveWriter::finish(Status status) {
 }
 
 Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) {
+  MULTIFORA_TRY(flush_writes());
   const OwnedDocument key = document_key(before);
   MULTIFORA_TRY(prepare(key.bytes().size() + 64));
   MULTIFORA_TRY(finish(mutator_.remove(id, before)));
@@ -128,14 +142,62 @@ Result<RecordId> LiveWriter::insert(DocumentView document) {
   MULTIFORA_TRY_R(prepare(document.size_bytes() + 64));
   Result<RecordId> id = mutator_.insert(0, document, true);
   MULTIFORA_TRY_R(finish(id ? Status() : id.error()));
-  batch_.insert(collection_->id, *id, document);
+  log_insert(*id, document);
   // Only now: an insert that fails costs no old document. Where the oldest cannot go (a full disk),
   // the next insert tries again; the document is in, so that is no failure of this call.
   static_cast<void>(trim(SIZE_MAX));
   return id;
 }
 
+// Capped collections read old documents while new ones come.
+void LiveWriter::expect_inserts(std::size_t size_bytes) {
+  bulk_ = size_bytes >= kBulkBytesMin && !collection_->info->capped;
+  if (bulk_) mutator_.set_writes(&writes_);
+}
+
+void expect_inserts(CollectionWriter& writer, std::size_t size_bytes) {
+  if (auto* const live = dynamic_cast<LiveWriter*>(&writer)) live->expect_inserts(size_bytes);
+}
+
+// What was inserted is about to be looked at.
+CollectionView& LiveWriter::view() {
+  static_cast<void>(flush_writes());
+  return view_;
+}
+
+Status LiveWriter::flush_writes() {
+  if (!bulk_) return {};
+  Status status = writes_.flush();
+  if (!status.ok()) store_.fail_store(status);
+  return status;
+}
+
+void LiveWriter::log_insert(RecordId id, DocumentView document) {
+  if (!bulk_ || !may_refer(document)) return batch_.insert(collection_->id, id, document);
+  const CollectionMutator::Placed& placed = mutator_.placed();
+  const OwnedDocument key = document_key(document);
+  batch_.insert_at(collection_->id, id, placed.location,
+                   static_cast<std::uint32_t>(document.size_bytes()), placed.hash, key.view());
+}
+
+// Notes the extent of the document just inserted where the log is to refer to it.
+bool LiveWriter::may_refer(DocumentView document) {
+  const CollectionMutator::Placed& placed = mutator_.placed();
+  if (document.size_bytes() < kReferredSizeMin || !placed.own_chunk) return false;
+  const Pager::Extent extent{placed.location * kRecordUnit,
+                             record_units(document.size_bytes()) * kRecordUnit};
+  if (!referenced_.empty() &&
+      referenced_.back().offset + referenced_.back().size_bytes == extent.offset) {
+    referenced_.back().size_bytes += extent.size_bytes;
+    return true;
+  }
+  if (referenced_.size() == kExtentsMax) return false;
+  referenced_.push_back(extent);
+  return true;
+}
+
 Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document) {
+  MULTIFORA_TRY(flush_writes());
   MULTIFORA_TRY(store_.check_replacement(*collection_->info, before, document, bypass_validation_));
   const Buffer patch = make_patch(before, document);
   const OwnedDocument key = document_key(document);
@@ -150,6 +212,7 @@ Status LiveWriter::remove(RecordId id, DocumentView before) {
 }
 
 Status LiveWriter::truncate() {
+  MULTIFORA_TRY(flush_writes());
   MULTIFORA_TRY(prepare(64));
   MULTIFORA_TRY(finish(mutator_.truncate()));
   batch_.truncate(collection_->id);
@@ -162,6 +225,10 @@ void LiveWriter::set_statement_result(const StatementId& id, DocumentView result
 
 Result<LogPosition> LiveWriter::commit() {
   if (released_) return LogPosition{0};
+  if (Status status = flush_writes(); !status.ok()) {
+    release();
+    return fail(std::move(status));
+  }
   for (const Statement& statement : statements_)
     batch_.statement(statement.id.lsid, statement.id.txn_number, statement.id.statement,
                      statement.result.view());
@@ -169,7 +236,9 @@ Result<LogPosition> LiveWriter::commit() {
   if (!batch_.empty()) {
     // Statement results were not reserved for; without space for them the log makes it, or fails.
     const bool covered = batch_.bytes().size() <= reserved_bytes_;
-    position = store_.append(batch_.bytes(), covered ? &reservation_ : nullptr);
+    if (!referenced_.empty()) store_.pager->note_referenced(referenced_);
+    position = store_.append(batch_.bytes(), covered ? &reservation_ : nullptr,
+                             !referenced_.empty());
     if (position)
       for (const Statement& statement : statements_)
         store_.retry.record(statement.id.lsid, statement.id.txn_number, statement.id.statement,

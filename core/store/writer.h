@@ -18,13 +18,14 @@ class LiveWriter final : public CollectionWriter {
   LiveWriter(Store::Impl& store, CollectionPtr collection);
   ~LiveWriter() override;
 
-  CollectionView& view() override { return view_; }
+  CollectionView& view() override;
   Result<RecordId> insert(DocumentView document) override;
   Status update(RecordId id, DocumentView before, DocumentView document) override;
   Status remove(RecordId id, DocumentView before) override;
   Status truncate() override;
   void set_statement_result(const StatementId& id, DocumentView result) override;
   void bypass_validation(bool bypass) override { bypass_validation_ = bypass; }
+  void expect_inserts(std::size_t size_bytes);
   std::size_t batch_bytes() const override { return batch_.bytes().size(); }
   Result<LogPosition> commit() override;
 
@@ -37,6 +38,9 @@ class LiveWriter final : public CollectionWriter {
   bool over_capacity() const;
   Status remove_record(RecordId id, DocumentView before, bool capped);
   Status finish(Status status);
+  Status flush_writes();
+  void log_insert(RecordId id, DocumentView document);
+  bool may_refer(DocumentView document);
   void release();
 
   Store::Impl& store_;
@@ -48,6 +52,9 @@ class LiveWriter final : public CollectionWriter {
   LogBatch batch_;
   Wal::Reservation reservation_;
   std::size_t reserved_bytes_ = 0;
+  std::vector<Pager::Extent> referenced_;  // by the batch, instead of being in it
+  RecordWrites writes_;  // of a bulk
+  bool bulk_ = false;
   bool bypass_validation_ = false;
   bool released_ = false;
   struct Statement {
