@@ -61,7 +61,7 @@ OwnedDocument result_of(const ModifyOutcome& outcome) {
 class BulkWrite {
  public:
   BulkWrite(CommandContext& context, const CommandRequest& request, RetryableStatements retry)
-      : context_(context), request_(request), retry_(std::move(retry)) {}
+      : context_(context), request_(request), retry_(std::move(retry)), batch_(context) {}
 
   Status parse(const std::vector<DocumentView>& ops, const std::vector<DocumentView>& ns_info) {
     for (const DocumentView info : ns_info) {
@@ -85,7 +85,7 @@ class BulkWrite {
       note_error(i, status);
       if (aborts_transaction(context_) || ordered) break;
     }
-    return {};
+    return batch_.flush();
   }
 
   Status reply(DocumentBuilder& reply) {
@@ -182,7 +182,7 @@ class BulkWrite {
     job.bypass_validation = request_.flag("bypassDocumentValidation", false);
     job.first_statement = index;
     Status outcome;
-    MULTIFORA_TRY(run_insert(context_, job, retry_,
+    MULTIFORA_TRY(run_insert(context_, job, retry_, batch_,
                              [&outcome](std::size_t, const Status& status) { outcome = status; }));
     MULTIFORA_TRY(outcome);
     ++inserted_;
@@ -203,7 +203,7 @@ class BulkWrite {
       }
     } else {
       op.modify.id = retry_.id(index);
-      MULTIFORA_ASSIGN(outcome, run_modify(context_, op.modify, result_of));
+      MULTIFORA_ASSIGN(outcome, run_modify(context_, op.modify, batch_, result_of));
     }
     if (op.kind == OpKind::kDelete) {
       deleted_ += outcome.modified;
@@ -245,6 +245,7 @@ class BulkWrite {
   CommandContext& context_;
   const CommandRequest& request_;
   RetryableStatements retry_;
+  WriteBatch batch_;
   std::vector<std::string_view> namespaces_;
   std::vector<Op> ops_;
   std::vector<OwnedDocument> results_;

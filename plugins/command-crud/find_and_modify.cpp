@@ -84,10 +84,12 @@ Status find_and_modify(CommandContext& context, const CommandRequest& request,
   }
   statement.id = retry.id(0);
   const bool remove = statement.update.missing();
+  WriteBatch batch(context);
   MULTIFORA_ASSIGN(const ModifyOutcome outcome,
-                   run_modify(context, statement, [remove](const ModifyOutcome& done) {
+                   run_modify(context, statement, batch, [remove](const ModifyOutcome& done) {
                      return result_of(done, remove);
                    }));
+  MULTIFORA_TRY(batch.flush());
   const OwnedDocument result = result_of(outcome, remove);
   reply.append_all(result.view());
   return {};

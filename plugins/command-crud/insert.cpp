@@ -17,12 +17,14 @@ Status insert(CommandContext& context, const CommandRequest& request, DocumentBu
                    RetryableStatements::make(context, request, job.documents.size()));
   std::int32_t inserted = 0;
   WriteErrors errors;
-  MULTIFORA_TRY(run_insert(context, job, retry, [&](std::size_t index, const Status& status) {
+  WriteBatch batch(context);
+  MULTIFORA_TRY(run_insert(context, job, retry, batch, [&](std::size_t index, const Status& status) {
     if (status.ok())
       ++inserted;
     else
       errors.add(index, status);
   }));
+  MULTIFORA_TRY(batch.flush());
   reply.append("n", inserted);
   errors.append_to(reply);
   retry.append_to(reply);

@@ -1,10 +1,9 @@
 #include "plugins/command-crud/insert_run.h"
 
-#include <optional>
+#include <algorithm>
 
 #include "core/base/limits.h"
-#include "core/plugin/host.h"
-#include "core/store/batch_bounds.h"
+#include "core/store/bulk_insert.h"
 
 namespace multifora::crud {
 namespace {
@@ -26,42 +25,42 @@ bool has_empty_timestamp(DocumentView document) {
   return false;
 }
 
-void fill_timestamps(Buffer& bytes, std::uint64_t cluster_time) {
+OwnedDocument fill_timestamps(DocumentView document, std::uint64_t cluster_time) {
   DocumentBuilder filled;
-  for (const Element& element : DocumentView::assume_valid(Bytes(bytes))) {
+  for (const Element& element : document) {
     if (element.type() == BsonType::kTimestamp && element->as_timestamp() == 0 &&
         element.name() != "_id")
       filled.append_timestamp(element.name(), ++cluster_time);
     else
       filled.append(element);
   }
-  bytes = std::move(filled).finish().take();
+  return std::move(filled).finish();
 }
 
 class Inserter {
  public:
   Inserter(CommandContext& context, const InsertJob& job, RetryableStatements& retry,
-           const InsertDone& done)
-      : context_(context), job_(job), retry_(retry), done_(done) {}
+           WriteBatch& batch, const InsertDone& done)
+      : context_(context), job_(job), retry_(retry), batch_(batch), done_(done) {}
 
   Status run() {
+    for (const DocumentView document : job_.documents) bytes_left_ += document.size_bytes();
     for (std::size_t i = 0; i < job_.documents.size(); ++i) {
       MULTIFORA_TRY(context_.interrupt().check());
       Status status = insert(i);
       while (must_wait(context_, status)) {
-        MULTIFORA_TRY(commit());
+        MULTIFORA_TRY(batch_.flush());
         MULTIFORA_TRY(wait_for_writers(context_));
         status = insert(i);
       }
-      if (!status.ok() && ends_command(context_, status.code())) {
-        static_cast<void>(commit());
-        return status;
-      }
+      if (!status.ok() && ends_command(context_, status.code())) return status;
       done_(i, status);
+      const std::size_t size = job_.documents[i].size_bytes();
+      bytes_left_ -= size;
       if (!status.ok() && (aborts_transaction(context_) || job_.ordered)) break;
-      if (writer_ && bounds_->full_after(*writer_)) MULTIFORA_TRY(commit());
+      MULTIFORA_TRY(batch_.statement_done(size));
     }
-    return commit();
+    return {};
   }
 
  private:
@@ -73,39 +72,33 @@ class Inserter {
     }
     MULTIFORA_ASSIGN(const DocumentView document,
                      prepare_insert(job_.documents[index], context_.store().last_position(), buffer_));
-    MULTIFORA_TRY(open());
-    MULTIFORA_TRY(status_of(writer_->insert(document)));
+    MULTIFORA_ASSIGN(CollectionWriter* const writer, open());
+    MULTIFORA_TRY(status_of(writer->insert(document)));
     if (const auto id = retry_.id(statement)) {
       DocumentBuilder result;
       result.append("n", std::int32_t{1});
       const OwnedDocument stored = std::move(result).finish();
-      writer_->set_statement_result(*id, stored.view());
+      writer->set_statement_result(*id, stored.view());
     }
     return {};
   }
 
-  Status open() {
-    if (writer_) return {};
-    MULTIFORA_ASSIGN(writer_, context_.store().write(job_.ns, true));
-    writer_->bypass_validation(job_.bypass_validation);
-    bounds_.emplace(context_.host().clock());
-    return {};
-  }
-
-  Status commit() {
-    if (!writer_) return {};
-    MULTIFORA_ASSIGN(const LogPosition position, writer_->commit());
-    writer_.reset();
-    context_.note_write(position);
-    return {};
+  Result<CollectionWriter*> open() {
+    CollectionWriter* writer = batch_.open_writer(job_.ns);
+    if (writer == nullptr) {
+      MULTIFORA_ASSIGN_R(writer, batch_.writer(job_.ns, true));
+      expect_inserts(*writer, std::min(bytes_left_, limits::kLogBatchBytes));
+    }
+    writer->bypass_validation(job_.bypass_validation);
+    return writer;
   }
 
   CommandContext& context_;
   const InsertJob& job_;
   RetryableStatements& retry_;
+  WriteBatch& batch_;
   const InsertDone& done_;
-  std::unique_ptr<CollectionWriter> writer_;
-  std::optional<BatchBounds> bounds_;  // of writer_'s batch
+  std::size_t bytes_left_ = 0;  // of the documents not yet inserted
   Buffer buffer_;
 };
 
@@ -121,14 +114,15 @@ Result<DocumentView> prepare_insert(DocumentView document, std::uint64_t cluster
     return fail(ErrorCode::kOverflow, "cannot insert document because it exceeds " +
                                           std::to_string(limits::kNestingDepthMax) +
                                           " levels of nesting");
-  MULTIFORA_TRY_R(status_of(ensure_id(document, out)));
-  if (has_empty_timestamp(document)) fill_timestamps(out, cluster_time);
+  MULTIFORA_ASSIGN_R(const DocumentView stored, ensure_id(document, out));
+  if (!has_empty_timestamp(stored)) return stored;
+  out = fill_timestamps(stored, cluster_time).take();
   return DocumentView::assume_valid(Bytes(out));
 }
 
 Status run_insert(CommandContext& context, const InsertJob& job, RetryableStatements& retry,
-                  const InsertDone& done) {
-  return Inserter(context, job, retry, done).run();
+                  WriteBatch& batch, const InsertDone& done) {
+  return Inserter(context, job, retry, batch, done).run();
 }
 
 }  // namespace multifora::crud

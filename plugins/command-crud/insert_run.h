@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "plugins/command-crud/statement.h"
+#include "plugins/command-crud/write_batch.h"
 
 namespace multifora::crud {
 
@@ -20,12 +21,12 @@ struct InsertJob {
 // What became of each document: OK, or why not.
 using InsertDone = std::function<void(std::size_t index, const Status& status)>;
 
-// Inserts in bounded batches, so that others get at the collection in between. Returns only failures
-// that end the command; what was done before stays.
+// Inserts through `batch`, which may stay open. Returns only failures that end the command; what was
+// done before stays.
 Status run_insert(CommandContext& context, const InsertJob& job, RetryableStatements& retry,
-                  const InsertDone& done);
+                  WriteBatch& batch, const InsertDone& done);
 
-// Appends the document as it is stored: _id first, empty timestamps filled in. Fails where it is too
+// The document as it is stored, itself or made in `out`: _id first, empty timestamps filled in. Fails where it is too
 // deep, too large, or its _id is impossible.
 Result<DocumentView> prepare_insert(DocumentView document, std::uint64_t cluster_time, Buffer& out);
 

@@ -27,33 +27,41 @@ std::uint64_t keys_of(const PlanNode& plan) {
 
 class Modifier {
  public:
-  Modifier(CommandContext& context, const ModifyStatement& statement,
+  Modifier(CommandContext& context, const ModifyStatement& statement, WriteBatch& batch,
            const MakeResult& make_result)
       : context_(context),
         store_(context.store()),
         statement_(statement),
+        batch_(batch),
         make_result_(make_result) {}
 
   Result<ModifyOutcome> run() {
     MULTIFORA_TRY_R(compile());
-    Status status = statement_.multi ? run_multi() : run_single();
+    Status status = run_statement();
     while (must_wait(context_, status)) {
       // Nothing was changed by an attempt for one document; one for many waits by itself.
+      MULTIFORA_TRY_R(batch_.flush());
       MULTIFORA_TRY_R(wait_for_writers(context_));
       outcome_ = ModifyOutcome();
-      status = statement_.multi ? run_multi() : run_single();
+      status = run_statement();
     }
     if (!status.ok()) return fail(status);
     return std::move(outcome_);
   }
 
   Status compile() {
+    if (CollectionWriter* const open = batch_.open_writer(statement_.ns))
+      return compile(&open->view().info());
+    MULTIFORA_TRY(batch_.flush());
     const auto info = store_.info(statement_.ns);
     if (info && info->is_view) return refuse_view(statement_.ns);
+    return compile(info.get());
+  }
+
+  Status compile(const CollectionInfo* info) {
     QueryArguments arguments = statement_.query;
     arguments.allow_expr = !statement_.upsert;
-    MULTIFORA_ASSIGN(query_, CompiledQuery::compile(QueryEnvironment::of(context_), info.get(),
-                                                    arguments));
+    MULTIFORA_ASSIGN(query_, CompiledQuery::compile(QueryEnvironment::of(context_), info, arguments));
     query_->request().needs_document = true;
     if (!statement_.multi) query_->request().limit = 1;
     if (statement_.update.missing()) return {};
@@ -82,7 +90,24 @@ class Modifier {
     MatchDetails details;
   };
 
+  Status run_statement() {
+    if (!statement_.multi && is_id_equality(query_->matcher())) return run_in_batch();
+    MULTIFORA_TRY(batch_.flush());
+    return statement_.multi ? run_multi() : run_single();
+  }
+
   // --- one document -------------------------------------------------------------------------------
+
+  Status run_in_batch() {
+    MULTIFORA_TRY(context_.interrupt().check_slow());
+    MULTIFORA_ASSIGN(CollectionWriter* const writer,
+                     batch_.writer(statement_.ns, statement_.upsert));
+    if (writer == nullptr) return {};
+    writer->bypass_validation(statement_.bypass_validation);
+    MULTIFORA_ASSIGN(const bool done, change_or_insert(*writer));
+    if (done) set_result(*writer);
+    return batch_.statement_done(0);
+  }
 
   Status run_single() {
     for (int attempt = 0;; ++attempt) {
@@ -97,7 +122,7 @@ class Modifier {
 
   Result<bool> runs_directly() {
     // A transaction holds no lock.
-    if (context_.transaction() != nullptr || is_id_equality(query_->matcher())) return true;
+    if (context_.transaction() != nullptr) return true;
     MULTIFORA_ASSIGN_R(const auto view, store_.read(statement_.ns));
     if (!view) return true;
     MULTIFORA_ASSIGN_R(const PlannedQuery planned, query_->plan(*view));
@@ -108,15 +133,18 @@ class Modifier {
     MULTIFORA_ASSIGN(auto writer, store_.write(statement_.ns, statement_.upsert));
     if (!writer) return {};
     writer->bypass_validation(statement_.bypass_validation);
-    MULTIFORA_ASSIGN(const auto found, locate(writer->view()));
-    if (found) {
-      MULTIFORA_TRY(change(*writer, found->id, found->details));
-    } else if (statement_.upsert) {
-      MULTIFORA_TRY(insert(*writer));
-    } else {
-      return {};
-    }
-    return finish(*writer);
+    MULTIFORA_ASSIGN(const bool done, change_or_insert(*writer));
+    return done ? finish(*writer) : Status();
+  }
+
+  // False: nothing matches, and nothing is to be inserted.
+  Result<bool> change_or_insert(CollectionWriter& writer) {
+    MULTIFORA_ASSIGN_R(const auto found, locate(writer.view()));
+    if (found)
+      MULTIFORA_TRY_R(change(writer, found->id, found->details));
+    else if (statement_.upsert)
+      MULTIFORA_TRY_R(insert(writer));
+    return found || statement_.upsert;
   }
 
   // False: what was found is gone; look again.
@@ -168,11 +196,14 @@ class Modifier {
     return details;
   }
 
+  void set_result(CollectionWriter& writer) {
+    if (!statement_.id) return;
+    const OwnedDocument result = make_result_(outcome_);
+    writer.set_statement_result(*statement_.id, result.view());
+  }
+
   Status finish(CollectionWriter& writer) {
-    if (statement_.id) {
-      const OwnedDocument result = make_result_(outcome_);
-      writer.set_statement_result(*statement_.id, result.view());
-    }
+    set_result(writer);
     return commit(writer);
   }
 
@@ -313,6 +344,7 @@ class Modifier {
   CommandContext& context_;
   Store& store_;
   const ModifyStatement& statement_;
+  WriteBatch& batch_;
   const MakeResult& make_result_;
   std::unique_ptr<CompiledQuery> query_;
   std::unique_ptr<const Update> update_;
@@ -324,14 +356,15 @@ class Modifier {
 }  // namespace
 
 Result<ModifyOutcome> run_modify(CommandContext& context, const ModifyStatement& statement,
-                                 const MakeResult& make_result) {
-  return Modifier(context, statement, make_result).run();
+                                 WriteBatch& batch, const MakeResult& make_result) {
+  return Modifier(context, statement, batch, make_result).run();
 }
 
 Result<std::unique_ptr<CompiledQuery>> compile_modify(CommandContext& context,
                                                       const ModifyStatement& statement) {
   const MakeResult none;
-  Modifier modifier(context, statement, none);
+  WriteBatch batch(context);
+  Modifier modifier(context, statement, batch, none);
   MULTIFORA_TRY_R(modifier.compile());
   return modifier.take_query();
 }

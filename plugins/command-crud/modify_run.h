@@ -1,7 +1,7 @@
 // Changing and deleting documents: one statement of update, delete, findAndModify or bulkWrite.
 //
-// A statement for one document whose plan looks at few documents runs wholly under the collection's
-// exclusive lock. Others look for their documents under the shared lock, giving way to writers, and
+// A statement for one document by its _id runs in the command's batch, beside those before and after it.
+// One whose plan looks at few documents runs wholly under the collection's exclusive lock. Others look for their documents under the shared lock, giving way to writers, and
 // look again (does it still match?) at what they found under the exclusive one. Statements for many
 // documents first collect all record ids, so that what they change cannot come up again (the
 // Halloween problem), and then change them in bounded batches.
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "plugins/command-crud/statement.h"
+#include "plugins/command-crud/write_batch.h"
 #include "plugins/query-engine/read_source.h"
 #include "plugins/query-engine/update.h"
 
@@ -42,8 +43,9 @@ struct ModifyOutcome {
 // What a retry of the statement is answered with.
 using MakeResult = std::function<OwnedDocument(const ModifyOutcome& outcome)>;
 
+// `batch` may stay open; what it held for others than this statement's collection is committed first.
 Result<ModifyOutcome> run_modify(CommandContext& context, const ModifyStatement& statement,
-                                 const MakeResult& make_result);
+                                 WriteBatch& batch, const MakeResult& make_result);
 
 // The same query, for explain.
 Result<std::unique_ptr<CompiledQuery>> compile_modify(CommandContext& context,

@@ -19,11 +19,11 @@ Result<std::vector<ModifyStatement>> parse_all(const CommandRequest& request,
 
 Result<ModifyOutcome> run_one(CommandContext& context, const StatementFamily& family,
                               ModifyStatement& statement, RetryableStatements& retry,
-                              std::size_t index) {
+                              WriteBatch& batch, std::size_t index) {
   MULTIFORA_ASSIGN_R(const auto before, retry.find(index));
   if (before) return family.load(before->view());
   statement.id = retry.id(index);
-  return run_modify(context, statement, family.store);
+  return run_modify(context, statement, batch, family.store);
 }
 
 }  // namespace
@@ -40,8 +40,9 @@ Status run_statements(CommandContext& context, const CommandRequest& request,
   MULTIFORA_ASSIGN(auto statements, parse_all(request, family, specs, retry.enabled()));
   const bool ordered = request.flag("ordered", true);
   WriteErrors errors;
+  WriteBatch batch(context);
   for (std::size_t i = 0; i < statements.size(); ++i) {
-    const auto outcome = run_one(context, family, statements[i], retry, i);
+    const auto outcome = run_one(context, family, statements[i], retry, batch, i);
     if (outcome) {
       done(i, *outcome);
       continue;
@@ -50,6 +51,7 @@ Status run_statements(CommandContext& context, const CommandRequest& request,
     errors.add(i, outcome.error());
     if (aborts_transaction(context) || ordered) break;
   }
+  MULTIFORA_TRY(batch.flush());
   append_totals(reply);
   errors.append_to(reply);
   retry.append_to(reply);
