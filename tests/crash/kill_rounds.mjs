@@ -56,8 +56,7 @@ class Worker {
   }
   get name() { return `c${this.number % 3}`; }
   key(n) { return this.number * 1e6 + n; }
-  make(id, version) {
-    const size = below(10, this.random) === 0 ? below(60000, this.random) : below(400, this.random);
+  make(id, version, size = below(10, this.random) === 0 ? below(60000, this.random) : below(400, this.random)) {
     return {_id: id, u: `${id}-${version}`, version, pad: 'x'.repeat(size)};
   }
   pick() {
@@ -84,7 +83,10 @@ class Worker {
       return this.attempt([[document._id, document]], () => c.insertOne(document));
     }
     if (dice < 5) {
-      const many = Array.from({length: 1 + below(20, this.random)}, () => this.make(this.key(this.next++), 0));
+      // Some are large enough to be written once, with references in the log.
+      const size = below(10, this.random) === 0 ? 30000 + below(30000, this.random) : undefined;
+      const many = Array.from({length: 1 + below(20, this.random) + (size ? 15 : 0)},
+        () => this.make(this.key(this.next++), 0, size));
       return this.attempt(many.map((d) => [d._id, d]), () => c.insertMany(many));
     }
     const before = this.documents.get(victim);
