@@ -50,7 +50,9 @@ Wal::Impl::Impl(FileSystem& files_in, const WalOptions& options_in, const Clock&
       cohort_timeouts(metrics_in.counter("wal_cohort_timeouts_total",
                                          "Such waits that ended before all had come")),
       referenced_syncs(metrics_in.counter("wal_referenced_syncs_total",
-                                          "Syncs of what batches refer to, before their blocks")) {
+                                          "Syncs of what batches refer to, before their blocks")),
+      segments_made(metrics_in.counter("wal_segments_made_total",
+                                       "Log segments that were written with zeros")) {
   open_block.buffer.assign(wal::kBlockHeaderSize, '\0');
 }
 
@@ -307,8 +309,8 @@ void Wal::advance_to(LogPosition position) {
   impl_->clock_position = std::max(impl_->clock_position, position);
 }
 
-Status Wal::recycle(LogPosition position) {
-  return impl_->recycle(position);
+Status Wal::recycle(LogPosition position, bool load) {
+  return impl_->recycle(position, load);
 }
 
 std::uint64_t Wal::live_bytes() const {

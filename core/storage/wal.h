@@ -100,8 +100,11 @@ class Wal {
   // Moves the clock of positions forward (e.g. to what recovery found in the data file).
   void advance_to(LogPosition position);
 
-  // Segments that hold only positions <= `position` may be recycled (a checkpoint is durable).
-  Status recycle(LogPosition position);
+  // Segments that hold only positions <= `position` may be recycled (a checkpoint is durable). As much
+  // is kept for what comes as the log grew by since the last call, within bounds: some of the largest
+  // segments under a `load` that goes on, which would have to write new ones with zeros otherwise, and
+  // at most one of the largest after it.
+  Status recycle(LogPosition position, bool load = false);
   // Bytes between the oldest needed position and the end.
   std::uint64_t live_bytes() const;
   std::uint64_t allocated_bytes() const;

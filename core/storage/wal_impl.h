@@ -81,7 +81,7 @@ struct Wal::Impl {
   bool in_hurry() const;
   void make_segment(Lock& lock);
   void maker_loop();
-  Status recycle(LogPosition position);
+  Status recycle(LogPosition position, bool load);
   std::vector<wal::SegmentPtr> take_old_segments(LogPosition position);
   Status dispose(const wal::Segment& segment, std::uint64_t keep_bytes);
   Status remove_surplus(std::uint64_t keep_bytes);
@@ -165,6 +165,7 @@ struct Wal::Impl {
   Counter& cohort_waits;
   Counter& cohort_timeouts;
   Counter& referenced_syncs;
+  Counter& segments_made;
 
   std::thread log_thread;
   std::thread maker_thread;

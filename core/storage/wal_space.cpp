@@ -11,6 +11,8 @@ namespace {
 
 // Kept back in each segment for the headers of a batch that is cut at its end.
 constexpr std::uint64_t kSegmentSlack = 512;
+// Of the largest size. With checkpoints at the default volume a steady load makes no new segments.
+constexpr std::uint64_t kSparesUnderLoad = 10;
 // reserve() waits while so much is appended but not written.
 constexpr std::uint64_t kBacklogMax = 64 * 1024 * 1024;
 
@@ -122,6 +124,7 @@ void Wal::Impl::make_segment(Lock& lock) {
   auto made = segment_files.make(start, size, [this] { return in_hurry(); });
   lock.lock();
   if (made) {
+    segments_made.add();
     add_spare(std::move(*made));
     return;
   }
@@ -136,7 +139,7 @@ void Wal::Impl::make_segment(Lock& lock) {
 // --- recycling
 // ------------------------------------------------------------------------------------
 
-Status Wal::Impl::recycle(LogPosition position) {
+Status Wal::Impl::recycle(LogPosition position, bool load) {
   std::lock_guard files_lock(files_mutex);
   Lock lock(mutex);
   if (!failure.ok()) return failure;
@@ -146,8 +149,11 @@ Status Wal::Impl::recycle(LogPosition position) {
           : wal::find_mark(std::span(segments).first(active + 1), position).value_or(log_begin);
   oldest_needed = std::max(oldest_needed, needed);
   const std::vector<wal::SegmentPtr> old = take_old_segments(position);
-  const std::uint64_t keep_bytes = std::clamp(appended - appended_at_recycle,
-                                              options.segment_bytes_min, options.segment_bytes_max);
+  const std::uint64_t largest = options.segment_bytes_max;
+  // One more under a load: the next is asked for before the active one is full.
+  const std::uint64_t wanted = appended - appended_at_recycle + (load ? largest : 0);
+  const std::uint64_t keep_bytes = std::clamp(wanted, options.segment_bytes_min,
+                                              load ? kSparesUnderLoad * largest : largest);
   appended_at_recycle = appended;
   lock.unlock();
   Status status;

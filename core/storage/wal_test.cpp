@@ -397,6 +397,27 @@ TEST_CASE("wal: a load grows the segments, and surplus goes once it is recycled"
   CHECK(left <= bench.options.segment_bytes_min);
 }
 
+TEST_CASE("wal: a steady load goes on in the segments that it has, which go when it ends") {
+  Bench bench;
+  constexpr std::uint64_t kMax = 2 * 1024 * 1024;
+  bench.options.segment_bytes_max = kMax;
+  bench.open();
+  const std::string batch(10'000, 'b');
+  double made = 0;
+  for (int round = 0; round < 12; ++round) {
+    if (round == 6) made = bench.metrics.value("wal_segments_made_total");
+    for (int i = 0; i < 800; ++i) bench.wal->append(batch, nullptr).value();
+    CHECK(bench.wal->wait_durable(bench.wal->last_appended()).ok());
+    REQUIRE(bench.wal->recycle(bench.wal->last_durable(), true).ok());
+    CHECK(bench.wal->allocated_bytes() <= 8'000'000 + 4 * kMax);
+  }
+  CHECK(made > 0);
+  // Where a cut falls differs from round to round.
+  CHECK(bench.metrics.value("wal_segments_made_total") <= made + 1);
+  REQUIRE(bench.wal->recycle(bench.wal->last_durable()).ok());
+  CHECK(bench.wal->allocated_bytes() <= kMax + 2 * bench.options.segment_bytes_min);
+}
+
 TEST_CASE("wal: after a clean shutdown the log is empty") {
   Bench bench;
   std::mt19937_64 random(11);

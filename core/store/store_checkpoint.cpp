@@ -125,12 +125,14 @@ Status Store::Impl::checkpoint() {
   gate.close();
   const bool changed = changed_since_checkpoint.exchange(false);
   const std::uint64_t log_bytes_before = log_bytes_at_checkpoint;
+  bool load = false;  // is what has come since the last one reason enough?
   Status saved = save_dirty(*expired, *stash);
   Checkpoint* running = nullptr;
   if (saved.ok()) {
     image.position = wal->last_appended();
     image.store_meta = table->encode_meta();
     log_bytes_at_checkpoint = wal->appended_bytes();
+    load = log_bytes_at_checkpoint - log_bytes_before >= options.checkpoint_log_bytes;
     running = pager->begin_checkpoint(image);
   }
   gate.open();
@@ -149,7 +151,8 @@ Status Store::Impl::checkpoint() {
   }
   ++checkpoints;
   quiet_checkpoints = changed ? 0 : quiet_checkpoints + 1;
-  Status recycled = wal->recycle(pager->oldest_needed_position());
+  Status recycled = wal->recycle(pager->oldest_needed_position(), load);
+  log_kept_for_load = load;
   if (!recycled.ok()) {
     fail_store(recycled);
     return recycled;
@@ -186,7 +189,8 @@ void Store::Impl::want_checkpoint() {
 bool Store::Impl::checkpoint_due(std::int64_t last_ms) const {
   if (checkpoint_wanted) return true;
   const std::int64_t now_ms = host.clock().monotonic_us() / 1000;
-  return changed_since_checkpoint && now_ms - last_ms >= options.checkpoint_interval_ms;
+  // One more after a load, so that the log becomes small.
+  return (changed_since_checkpoint || log_kept_for_load) && now_ms - last_ms >= options.checkpoint_interval_ms;
 }
 
 void Store::Impl::work() {

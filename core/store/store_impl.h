@@ -129,6 +129,7 @@ struct Store::Impl {
   std::thread worker;
   std::atomic<std::uint64_t> log_bytes_at_checkpoint{0};
   std::atomic<std::uint64_t> checkpoints{0};
+  std::atomic<bool> log_kept_for_load{false};  // the log has spares that only a load needs
   std::atomic<bool> changed_since_checkpoint{false};
 
   // A running index build, as others see it. Its texts never change; `abort` is set under
