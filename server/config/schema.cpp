@@ -19,7 +19,7 @@ const ConfigKey kKeys[] = {
     {"net.compressors", MULTIFORA_SLOT(net.compressors), 0, 0, "",
      "codecs offered to clients for messages; *: every loaded one that the protocol knows"},
     {"net.threads", MULTIFORA_SLOT(net.threads), 0, 1024, "",
-     "serving threads; 0: two more than processors"},
+     "serving threads; 0: one a processor, at least two"},
     {"net.threads_max", MULTIFORA_SLOT(net.threads_max), 1, 4096, "",
      "serving threads while long commands hold the others"},
     {"net.stall_secs", MULTIFORA_SLOT(net.stall_secs), 1, 86'400, "",

@@ -25,6 +25,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr int kBacklog = 1024;
+// One may lead a sync while the other serves. More than processors only take turns: they wake for single
+// requests and then wait for the same locks.
+constexpr int kThreadsMin = 2;
 // How long all threads must be busy before another one is made.
 constexpr auto kSupervisePeriod = std::chrono::milliseconds(5);
 constexpr auto kSweepPeriod = std::chrono::seconds(1);
@@ -149,7 +152,7 @@ Network::Network(const NetworkOptions& options, Clock& clock, LogSink& log,
       refused_(metrics.counter("connections_refused_total", "Connections over the limit")),
       metrics_(metrics) {
   if (options_.threads == 0)
-    options_.threads = static_cast<int>(std::thread::hardware_concurrency()) + 2;
+    options_.threads = std::max(static_cast<int>(std::thread::hardware_concurrency()), kThreadsMin);
   options_.threads_max = std::max(options_.threads_max, options_.threads);
   for (const NetworkOptions::Compressor& compressor : options_.compressors) {
     const auto counter = [&](std::string_view name, std::string_view help) -> Counter& {

@@ -34,7 +34,7 @@ struct NetworkOptions {
   std::string bind_ip = "127.0.0.1";  // addresses or names, separated by commas
   int port = 27017;                   // 0: any free one
   int connections_max = 10'000;
-  int threads = 0;        // serving threads; 0: two more than there are processors
+  int threads = 0;        // serving threads; 0: one a processor, at least two
   int threads_max = 128;  // while long commands hold the others
   std::int64_t stall_ms = 30'000;     // a message or reply that does not move for so long
   struct Compressor {
