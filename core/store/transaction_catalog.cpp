@@ -52,10 +52,17 @@ Result<std::unique_ptr<Fork>> Transaction::Impl::open_fork(const CollectionPtr& 
   return fork;
 }
 
+bool Transaction::Impl::is_younger(const Collection& live) const {
+  const std::shared_lock hold(live.lock);
+  return !live.dropped && !live.version_at(generation);
+}
+
 Result<Fork*> Transaction::Impl::find(std::string_view ns) {
   if (const auto at = by_name.find(ns); at != by_name.end()) return at->second;
   const CollectionPtr live = store.find(ns);
-  if (!live) {
+  // To a snapshot that is only read, a collection that was made since is not there; a transaction might
+  // want to make it, too, and is told at once.
+  if (!live || (options.read_only && is_younger(*live))) {
     const std::shared_lock hold(store.names_mutex);
     const auto lost = store.lost_names.find(ns);
     if (lost != store.lost_names.end() && lost->second > generation)

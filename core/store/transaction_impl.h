@@ -43,6 +43,8 @@ struct Transaction::Impl {
   // The fork of a collection, made at its first use. Null: the snapshot has no such collection.
   // SnapshotUnavailable where the catalog has changed since.
   Result<Fork*> find(std::string_view ns);
+  // Was it made after the snapshot?
+  bool is_younger(const Collection& live) const;
   Result<Fork*> find(CollectionId id);
   Result<std::unique_ptr<CollectionView>> read(std::string_view ns);
   Result<std::unique_ptr<CollectionView>> read(CollectionId id);

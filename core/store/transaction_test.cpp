@@ -305,8 +305,20 @@ TEST_CASE("the catalog and transactions keep out of each other's way") {
   REQUIRE(change(store, "a.c", Change::kInsert, 1, 1).ok());
   REQUIRE(change(store, "a.gone", Change::kInsert, 1, 1).ok());
   auto transaction = env.begin();
+  auto snapshot = Transaction::begin(store, {.read_only = true});
+  REQUIRE(snapshot);
   REQUIRE(change(store, "a.late", Change::kInsert, 1, 1).ok());
   REQUIRE(store.drop_collection("a.gone"));
+  REQUIRE(change(store, "a.gone", Change::kInsert, 2, 2).ok());  // another one
+  {
+    const TransactionScope scope(snapshot->get());
+    const auto late = store.read("a.late");
+    REQUIRE(late);
+    CHECK(*late == nullptr);
+    CHECK(store.read("a.gone").error().code() == ErrorCode::kSnapshotUnavailable);
+    CHECK(*store.read("a.c") != nullptr);
+  }
+  snapshot->reset();
   {
     const TransactionScope scope(transaction.get());
     CHECK(store.read("a.late").error().code() == ErrorCode::kSnapshotUnavailable);

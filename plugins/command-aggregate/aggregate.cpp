@@ -69,7 +69,7 @@ Status aggregate(CommandContext& context, const CommandRequest& request, Documen
               "$merge cannot run within a multi-document transaction"};
     MULTIFORA_TRY(check_read_level(request));
     MULTIFORA_TRY(status_of(run->next()));
-    reply_empty_cursor(ns, reply);
+    reply_empty_cursor(context, ns, reply);
     return run->detach();
   }
   auto open = std::make_unique<OpenCursor>();

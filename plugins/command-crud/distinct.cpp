@@ -118,6 +118,11 @@ std::vector<OwnedDocument> stages_of(const QueryArguments& arguments) {
   return stages;
 }
 
+void reply_values(const CommandContext& context, DistinctValues& values, DocumentBuilder& reply) {
+  values.append_to(reply);
+  if (context.snapshot_time != 0) reply.append_timestamp("atClusterTime", context.snapshot_time);
+}
+
 Status distinct_of_view(CommandContext& context, const CommandRequest& request,
                         const QueryArguments& arguments, DocumentBuilder& reply) {
   const auto stages = stages_of(arguments);
@@ -130,7 +135,7 @@ Status distinct_of_view(CommandContext& context, const CommandRequest& request,
     MULTIFORA_TRY(values.add_document(*document, path));
   }
   MULTIFORA_TRY(run->detach());
-  values.append_to(reply);
+  reply_values(context, values, reply);
   return {};
 }
 
@@ -147,8 +152,7 @@ Status distinct(CommandContext& context, const CommandRequest& request, Document
   DistinctValues values(query->collator());
   if (view)
     MULTIFORA_TRY(collect(context, *query, *view, request.option("key").as_string(), values));
-  values.append_to(reply);
-  if (context.snapshot_time != 0) reply.append_timestamp("atClusterTime", context.snapshot_time);
+  reply_values(context, values, reply);
   return {};
 }
 

@@ -126,7 +126,7 @@ Status find(CommandContext& context, const CommandRequest& request, DocumentBuil
   MULTIFORA_ASSIGN(auto query, CompiledQuery::compile(QueryEnvironment::of(context),
                                                       view ? &view->info() : nullptr, arguments));
   if (!view) {
-    reply_empty_cursor(ns, reply);
+    reply_empty_cursor(context, ns, reply);
     return {};
   }
   if (arguments.tailable && !view->info().capped)

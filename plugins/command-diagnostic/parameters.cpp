@@ -16,6 +16,12 @@ struct Parameter {
   std::string_view key = {};  // of the configuration, that decides it; empty: it is fixed
 };
 
+// What a plugin says of itself as a metric.
+void append_seconds(CommandContext& context, std::string_view name, std::string_view metric,
+                    DocumentBuilder& out) {
+  out.append(name, static_cast<std::int32_t>(context.host().metrics().value(metric)));
+}
+
 const Parameter kParameters[] = {
     {"authenticationMechanisms",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.array(name); }},
@@ -35,20 +41,23 @@ const Parameter kParameters[] = {
     {"logLevel",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, 0); },
      "log.level"},
+    {"minSnapshotHistoryWindowInSeconds",
+     [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
+       append_seconds(context, name, "snapshot_history_seconds", out);
+     },
+     "command-session.snapshot_history_secs"},
     {"quiet",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
     {"requireApiVersion",
      [](CommandContext&, std::string_view name, DocumentBuilder& out) { out.append(name, false); }},
     {"transactionLifetimeLimitSeconds",
      [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
-       out.append(name, static_cast<std::int32_t>(
-                            context.host().metrics().value("transaction_lifetime_limit_seconds")));
+       append_seconds(context, name, "transaction_lifetime_limit_seconds", out);
      },
      "command-session.transaction_lifetime_secs"},
     {"ttlMonitorSleepSecs",
      [](CommandContext& context, std::string_view name, DocumentBuilder& out) {
-       out.append(name, static_cast<std::int32_t>(
-                            context.host().metrics().value("ttl_monitor_sleep_seconds")));
+       append_seconds(context, name, "ttl_monitor_sleep_seconds", out);
      },
      "index-ttl.monitor_sleep_secs"},
 };

@@ -17,7 +17,7 @@ constexpr std::size_t kShards = 64;
 constexpr std::int64_t kLifetimeSeconds = 60;
 constexpr std::int64_t kWriteSetMegabytes = 256;
 // Snapshots that are kept for reads outside transactions, and for how long (MongoDB's default).
-constexpr std::size_t kSnapshotsKept = 16;
+constexpr std::size_t kSnapshotsKept = 256;
 constexpr std::int64_t kSnapshotSeconds = 300;
 // A request that waits for its session looks at its own deadline this often.
 constexpr std::chrono::milliseconds kLook{20};
@@ -54,6 +54,10 @@ SessionTable::SessionTable(PluginHost& host) : host_(host) {
     return std::max<std::int64_t>(1, config.integer("command-session", key).value_or(otherwise));
   };
   lifetime_us_ = number("transaction_lifetime_secs", kLifetimeSeconds) * 1'000'000;
+  snapshot_kept_us_ = number("snapshot_history_secs", kSnapshotSeconds) * 1'000'000;
+  host.metrics()
+      .gauge("snapshot_history_seconds", "How long a snapshot that was read can be read again")
+      .set(snapshot_kept_us_ / 1'000'000);
   host.metrics()
       .gauge("transaction_lifetime_limit_seconds", "How long a transaction may stay open")
       .set(lifetime_us_ / 1'000'000);
@@ -124,9 +128,14 @@ Status SessionTable::enter(CommandContext& context, const CommandRow& row) {
 
 // --- snapshots outside transactions ---------------------------------------------------------------
 
+// As a cluster time, which 0 is not: before a store's first write.
+std::uint64_t SessionTable::time_of(const Transaction& snapshot) {
+  return std::max<std::uint64_t>(snapshot.read_position(), 1);
+}
+
 Status SessionTable::enter_snapshot(CommandContext& context) {
   MULTIFORA_ASSIGN(auto reader, snapshot_at(context, context.session().at_cluster_time));
-  context.snapshot_time = reader->read_position();
+  context.snapshot_time = time_of(*reader);
   const std::shared_ptr<Transaction> shared(std::move(reader));
   context.snapshot = shared;
   bind_transaction(shared.get());
@@ -138,10 +147,10 @@ Result<std::unique_ptr<Transaction>> SessionTable::snapshot_at(CommandContext& c
   const std::int64_t now_us = host_.clock().monotonic_us();
   const Lock lock(kept_mutex_);
   std::erase_if(kept_, [now_us](const Kept& kept) { return kept.until_us <= now_us; });
-  const std::uint64_t newest = context.store().last_position();
+  const std::uint64_t newest = std::max<std::uint64_t>(context.store().last_position(), 1);
   const std::uint64_t wanted = time == 0 ? newest : time;
   for (const Kept& kept : kept_)
-    if (kept.snapshot->read_position() == wanted) return kept.snapshot->reader();
+    if (time_of(*kept.snapshot) == wanted) return kept.snapshot->reader();
   if (wanted > newest)
     return fail(ErrorCode::kInvalidOptions,
                 "readConcern atClusterTime value must not be greater than the current clusterTime");
@@ -152,7 +161,7 @@ Result<std::unique_ptr<Transaction>> SessionTable::snapshot_at(CommandContext& c
   MULTIFORA_ASSIGN_R(auto begun, Transaction::begin(context.store(), {.read_only = true}));
   auto reader = begun->reader();
   if (kept_.size() >= kSnapshotsKept) kept_.erase(kept_.begin());
-  kept_.push_back({std::move(begun), now_us + kSnapshotSeconds * 1'000'000});
+  kept_.push_back({std::move(begun), now_us + snapshot_kept_us_});
   return reader;
 }
 

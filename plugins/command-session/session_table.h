@@ -91,6 +91,7 @@ class SessionTable final : public SessionGate {
   std::uint32_t now_s() const;
   Result<Record*> touch_locked(Shard& shard, std::string_view lsid);
   Status wait_until_free(Shard& shard, Lock& lock, CommandContext& context);
+  static std::uint64_t time_of(const Transaction& snapshot);
   Status enter_snapshot(CommandContext& context);
   Result<std::unique_ptr<Transaction>> snapshot_at(CommandContext& context, std::uint64_t time);
   Status enter_retryable(Shard& shard, CommandContext& context);
@@ -103,6 +104,7 @@ class SessionTable final : public SessionGate {
 
   PluginHost& host_;
   std::int64_t lifetime_us_;
+  std::int64_t snapshot_kept_us_;
   TransactionOptions options_;
   std::atomic<std::size_t> count_{0};
   std::vector<std::unique_ptr<Shard>> shards_;

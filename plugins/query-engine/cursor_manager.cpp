@@ -255,11 +255,12 @@ Status reply_first_batch(CommandContext& context, std::unique_ptr<OpenCursor> cu
   return {};
 }
 
-void reply_empty_cursor(std::string_view ns, DocumentBuilder& reply) {
+void reply_empty_cursor(const CommandContext& context, std::string_view ns, DocumentBuilder& reply) {
   DocumentBuilder cursor = reply.object("cursor");
   cursor.array("firstBatch").close();
   cursor.append("id", std::int64_t{0});
   cursor.append("ns", ns);
+  if (context.snapshot_time != 0) cursor.append_timestamp("atClusterTime", context.snapshot_time);
 }
 
 }  // namespace multifora

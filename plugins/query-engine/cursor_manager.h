@@ -142,6 +142,6 @@ Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuil
 Status reply_first_batch(CommandContext& context, std::unique_ptr<OpenCursor> cursor,
                          const BatchLimits& limits, bool single_batch, DocumentBuilder& reply);
 // The same without a cursor.
-void reply_empty_cursor(std::string_view ns, DocumentBuilder& reply);
+void reply_empty_cursor(const CommandContext& context, std::string_view ns, DocumentBuilder& reply);
 
 }  // namespace multifora

@@ -244,13 +244,20 @@ describe('the state machine', () => {
   test('a transaction past its time is aborted', async () => {
     const {writeFileSync, mkdtempSync, rmSync} = await import('node:fs');
     const folder = mkdtempSync('/tmp/multifora-lifetime-');
-    writeFileSync(`${folder}/config.json`, JSON.stringify({'command-session': {transaction_lifetime_secs: 1}}));
+    writeFileSync(`${folder}/config.json`, JSON.stringify({'command-session': {transaction_lifetime_secs: 1, snapshot_history_secs: 2}}));
     const own = await Server.start({args: ['--config', `${folder}/config.json`]});
     const c = await new MongoClient(own.uri).connect();
     const session = c.startSession();
     session.startTransaction();
     await c.db('l').collection('c').insertOne({_id: 1}, {session});
+    const shown = await c.db('admin').command({getParameter: 1, transactionLifetimeLimitSeconds: 1, minSnapshotHistoryWindowInSeconds: 1});
+    assert.deepEqual([shown.transactionLifetimeLimitSeconds, shown.minSnapshotHistoryWindowInSeconds], [1, 2]);
+    const later = c.startSession({snapshot: true});
+    assert.equal((await c.db('l').collection('d').find({}, {session: later}).toArray()).length, 0);
+    await c.db('l').collection('d').insertOne({_id: 1});
     await new Promise((resolve) => setTimeout(resolve, 2500));
+    await assert.rejects(c.db('l').collection('d').find({}, {session: later}).toArray(), {code: 239});
+    await later.endSession();
     await assert.rejects(c.db('l').collection('c').insertOne({_id: 2}, {session}), {code: 251});
     await session.abortTransaction();
     assert.equal(await c.db('l').collection('c').countDocuments(), 0);
@@ -336,6 +343,44 @@ describe('causal consistency and concerns', () => {
     const longAgo = {level: 'snapshot', atClusterTime: timestamp(now() - 50)};
     await assert.rejects(bare.command('txn', {find: 'snapshot', readConcern: longAgo}), {code: 239});
     await assert.rejects(bare.command('txn', {count: 'snapshot', readConcern: {level: 'snapshot'}}), {code: 72});
+  });
+
+  test('many snapshot sessions at once, each with its own state', async () => {
+    const c = db.collection('snapshots');
+    const sessions = [];
+    for (let i = 0; i < 100; ++i) {
+      await c.insertOne({_id: i});
+      sessions.push(client.startSession({snapshot: true}));
+      assert.equal(await c.countDocuments({}, {session: sessions[i]}), i + 1);
+    }
+    for (let i = 0; i < 100; ++i) assert.equal(await c.countDocuments({}, {session: sessions[i]}), i + 1);
+    for (const session of sessions) await session.endSession();
+  });
+
+  test('a snapshot session begins with its first read, whatever that finds', async () => {
+    const own = await Server.start();  // nothing was ever written
+    const c = await new MongoClient(own.uri).connect();
+    const session = c.startSession({snapshot: true});
+    assert.equal((await c.db('t').collection('c').find({}, {session}).toArray()).length, 0);
+    await c.db('t').collection('c').insertOne({_id: 1});
+    assert.equal((await c.db('t').collection('c').find({}, {session}).toArray()).length, 0);
+    await session.endSession();
+    await c.close();
+    assert.equal(await own.stop(), 0);
+    const reads = {
+      find: (c, options) => c.find({}, options).toArray(), aggregate: (c, options) => c.aggregate([], options).toArray(),
+      distinct: (c, options) => c.distinct('_id', {}, options)};
+    for (const [what, read] of Object.entries(reads)) {
+      const name = `snapshot_first_${what}`;
+      await db.createCollection(`${name}_view`, {viewOn: name, pipeline: []});
+      for (const seen of [name, `${name}_view`]) {
+        const session = client.startSession({snapshot: true});
+        const before = (await read(db.collection(seen), {session})).length;
+        await db.collection(name).insertOne({_id: seen});
+        assert.equal((await read(db.collection(seen), {session})).length, before, `${what} of ${seen}`);
+        await session.endSession();
+      }
+    }
   });
 
   test('default concerns are kept and used', async () => {
