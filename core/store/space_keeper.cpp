@@ -388,6 +388,32 @@ Result<SpaceKeeper::Outcome> SpaceKeeper::vacate(std::uint64_t from_bytes) {
   return Outcome::kDone;
 }
 
+// Moves what lives in sparse chunks into the holes of the denser ones, so that whole chunks become
+// free anywhere in the file: without any before the ceiling, a collection that owns none there could
+// not be moved before it. Each round empties the sparser chunks of a collection.
+Status SpaceKeeper::pack_records() {
+  constexpr int kRoundsMax = 8;
+  RecordSpace& space = store_.pager->records();
+  bool moved = true;
+  for (int round = 0; round < kRoundsMax && moved; ++round) {
+    moved = false;
+    for (const RecordSpace::Use& use : space.uses()) {
+      if (use.free_bytes < kChunkSize) continue;
+      const double live =
+          1 - static_cast<double>(use.free_bytes) / static_cast<double>(use.chunk_bytes);
+      for (const RecordSpace::Sparse& sparse :
+           space.sparse_chunks(use.collection, std::min(kLiveFractionMax, live),
+                               static_cast<std::size_t>(use.free_bytes / kChunkSize))) {
+        MULTIFORA_ASSIGN(const Outcome outcome, empty_chunk(sparse.chunk));
+        if (outcome == Outcome::kNoRoom) break;
+        moved = moved || outcome == Outcome::kDone;
+      }
+    }
+    if (moved) MULTIFORA_TRY(store_.checkpoint());  // the emptied chunks are free after it
+  }
+  return {};
+}
+
 Status SpaceKeeper::compact(Interrupt& interrupt) {
   const std::lock_guard one(work_mutex_);
   rate_ = 0;
@@ -401,6 +427,7 @@ Status SpaceKeeper::compact(Interrupt& interrupt) {
   stuck_.clear();
   // What has been retired until now is free afterwards.
   if (Status status = store_.checkpoint(); !status.ok()) return end(std::move(status));
+  if (Status status = pack_records(); !status.ok()) return end(std::move(status));
   std::uint64_t target = needed_bytes();
   // Where records do not fit into what is before the target, it was too low.
   for (int attempt = 0; attempt < 8 && target < store_.pager->file_bytes(); ++attempt) {

@@ -67,6 +67,7 @@ class SpaceKeeper {
   Result<bool> vacate_records(PageId from);
   Result<bool> vacate_pages(PageId from);
   Result<Outcome> vacate(std::uint64_t from_bytes);
+  Status pack_records();
   std::uint64_t needed_bytes() const;
   Status pace(std::uint64_t bytes);
 
