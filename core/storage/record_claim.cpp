@@ -127,9 +127,10 @@ Result<Bytes> RecordSpace::read_back(const Claim& claim, RecordId id, std::uint6
   const Pager::Impl& kernel = impl_->kernel;
   const std::size_t size = kRecordHeaderSize + claim.size_bytes;
   Result<std::size_t> got = std::size_t{0};
-  to.resize_and_overwrite(size, [&](char* at, std::size_t n) {
-    got = kernel.file->read(claim.location * kRecordUnit, at, n);
-    return n;
+  // Not the size that the callee is told: GCC 12's library says how much it has allocated.
+  to.resize_and_overwrite(size, [&](char* at, std::size_t) {
+    got = kernel.file->read(claim.location * kRecordUnit, at, size);
+    return size;
   });
   if (!got) return fail(got.error());
   const Bytes payload = Bytes(to).substr(kRecordHeaderSize);

@@ -70,6 +70,20 @@ TEST_CASE_FIXTURE(Logged, "the document of an insert, whichever way it was logge
   CHECK(referred->bytes() == document.bytes());
 }
 
+TEST_CASE_FIXTURE(Logged, "a document is read back whatever the buffer has held") {
+  const OwnedDocument document = make_document(1, 'a');
+  RecordLocation location = 0;
+  const LogBatch batch = put(11, document.view(), &location);
+  for (std::size_t capacity = 16; capacity < 12'000; capacity += 500) {
+    CAPTURE(capacity);
+    Buffer used;
+    used.reserve(capacity);
+    const auto found = logged_document(*pager, 1, only_record(batch), used);
+    REQUIRE(found.has_value());
+    CHECK(found->bytes() == document.bytes());
+  }
+}
+
 TEST_CASE_FIXTURE(Logged, "a removed document can be followed until two checkpoints have passed") {
   const OwnedDocument document = make_document(1, 'a');
   RecordLocation location = 0, other = 0;

@@ -45,6 +45,13 @@ TEST_CASE("each compressor's envelope can be undone") {
     REQUIRE(decompress_message(host, packed, back, &compressor).ok());
     CHECK(compressor == id);
     CHECK(back == message);
+    // Whatever the buffer has held before.
+    for (std::size_t capacity = 16; capacity < 12'000; capacity += 500) {
+      Buffer used;
+      used.reserve(capacity);
+      REQUIRE(decompress_message(host, packed, used, &compressor).ok());
+      CHECK(used == message);
+    }
   }
   Buffer packed;
   CHECK_FALSE(compress_message(host, 0, message, packed));
