@@ -170,6 +170,19 @@ async function fill(server) {
   await client.close();
 }
 
+// A client that soon gives up when the server is gone; on a busy machine it may take several attempts to begin.
+async function connect(server) {
+  for (let attempt = 1; ; ++attempt) {
+    const client = new MongoClient(server.uri, {retryWrites: false, serverSelectionTimeoutMS: 500});
+    try {
+      return await client.connect();
+    } catch (error) {
+      await client.close(true).catch(() => {});
+      if (attempt === 60) throw error;
+    }
+  }
+}
+
 // A database with `rounds` kills; whether all was well.
 async function run(seed, number) {
   const dbpath = options.dir === undefined ? mkdtempSync(path.join(tmpdir(), 'multifora-transactions-'))
@@ -182,8 +195,7 @@ async function run(seed, number) {
   let server = await start();
   await fill(server);
   for (let round = 0; round < rounds && problems === before; ++round) {
-    const connections = await Promise.all(Array.from({length: clients}, () =>
-      new MongoClient(server.uri, {retryWrites: false, serverSelectionTimeoutMS: 500}).connect()));
+    const connections = await Promise.all(Array.from({length: clients}, () => connect(server)));
     const stopped = {value: false};
     const workers = connections.map((client, i) =>
       work(history, client, i, makeRandom(seed * 131 + round * clients + i), stopped));
