@@ -24,10 +24,11 @@ class CollectionLock {
   void unlock_shared();
   void lock();
   void unlock();
-  // Does a writer wait? A reader with much left to do then yields. Any thread.
-  bool contended() const { return writers_waiting_.load(std::memory_order_relaxed) != 0; }
-  std::uint32_t waiting_readers() const;  // any thread
+  // Who waits now. Any thread.
+  std::uint32_t waiting_readers() const;
   std::uint32_t waiting_writers() const { return writers_waiting_.load(std::memory_order_relaxed); }
+  // Does a writer wait? A reader with much left to do then yields. Any thread.
+  bool contended() const { return waiting_writers() != 0; }
 
  private:
   mutable std::mutex mutex_;

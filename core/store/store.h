@@ -71,8 +71,9 @@ struct StoreStats {
   std::uint64_t checkpoints = 0;
 };
 
-// Appends `document` to `out` as a document whose first field is _id: moved to the front, or a new
-// ObjectId where absent. InvalidIdField / BadValue for an _id that is an array, undefined or a regex.
+// The document with _id as its first field: `document` itself where it is so already, otherwise a copy in
+// `out` (whose content goes) with _id moved to the front, or a new ObjectId where absent. Lives as long as
+// both. InvalidIdField / BadValue for an _id that is an array, undefined or a regex.
 Result<DocumentView> ensure_id(DocumentView document, Buffer& out);
 
 class Store {
