@@ -2,6 +2,7 @@
 // round. One JSON line a round.
 //   bench_churn --port N --pid PID --dbpath DIR [--count 40000] [--clients 4] [--size 16384]
 //               [--rounds 6] [--updates 2000000] [--patience-s 30] [--only delete|set|sizes|small|shrink]
+//               [--settle 0|1]
 //
 //   delete   rounds of deleting a random half and inserting as many anew
 //   set      random $set over 5 times the collection
@@ -10,7 +11,9 @@
 //   shrink   90% deleted; what the background gives back within the patience, then compact
 //
 // Every write is acknowledged with {w: 1, j: true}. `ratio` is the data file's allocated blocks over the
-// sum of document sizes, `peak` the same for the largest file seen during the round.
+// sum of document sizes, `peak` the same for the largest file seen during the round. With --settle 1
+// checkpoints follow each round: what it retired can be used by the next, and how large the file becomes
+// does not depend on how much faster the machine writes than it makes checkpoints.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -45,6 +48,7 @@ struct Options {
   int rounds = 6;
   std::int64_t updates = 2'000'000;
   double patience_s = 30;
+  bool settle = false;
 };
 
 Options parse(int argc, char** argv) {
@@ -57,6 +61,7 @@ Options parse(int argc, char** argv) {
     else if (name == "--dbpath") options.path = value;
     else if (name == "--only") options.only = value;
     else if (name == "--count") options.count = std::atoll(value);
+    else if (name == "--settle") options.settle = std::atoi(value) != 0;
     else if (name == "--clients") options.clients = std::atoi(value);
     else if (name == "--size") options.size = std::strtoull(value, nullptr, 10);
     else if (name == "--rounds") options.rounds = std::atoi(value);
@@ -347,6 +352,16 @@ class Churn {
                             static_cast<double>(documents)
                       : 0.0);
     std::fflush(stdout);
+    if (options_.settle) settle();
+  }
+
+  // Two durable checkpoints free what was retired before the first; the third writes what they changed.
+  void settle() {
+    DocumentBuilder b;
+    b.append("fsync", 1);
+    b.append("$db", "admin");
+    const OwnedDocument fsync = std::move(b).finish();
+    for (int i = 0; i < 3; ++i) client_.run(fsync.view());
   }
 
   Options options_;
