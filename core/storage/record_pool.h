@@ -72,10 +72,12 @@ struct RecordSpace::Impl {
   ChunkTable& table() { return kernel.table; }
 
   // One bit a unit: a record that starts there was written by this process or has had its hash checked.
-  // Address space for the largest file; memory only where records were met.
+  // Address space for the largest file; memory only where records were met. A location out of a damaged
+  // tree may be anything: none past the largest file is known.
   Status map_known();
   bool known(RecordLocation location) const {
-    return (known_[location / 64].load(std::memory_order_acquire) >> (location % 64) & 1) != 0;
+    return location / 8 < known_bytes_ &&
+           (known_[location / 64].load(std::memory_order_acquire) >> (location % 64) & 1) != 0;
   }
   void set_known(RecordLocation location) const {
     known_[location / 64].fetch_or(std::uint64_t{1} << (location % 64), std::memory_order_release);

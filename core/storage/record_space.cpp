@@ -325,8 +325,7 @@ Result<Bytes> RecordSpace::read(RecordLocation location, RecordId id,
 
 Result<Bytes> RecordSpace::read_known(RecordLocation location, RecordId id,
                                       CollectionId collection) const {
-  const std::uint64_t end = impl_->kernel.file_bytes.load(std::memory_order_acquire);
-  if (location < end / kRecordUnit && impl_->known(location)) [[likely]]
+  if (impl_->known(location)) [[likely]]
     return peek(location, collection);
   Result<Bytes> payload = read(location, id, collection);
   if (payload) impl_->set_known(location);

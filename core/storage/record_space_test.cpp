@@ -113,6 +113,22 @@ TEST_CASE_FIXTURE(Records, "an impossible size in a header is refused") {
   CHECK_FALSE(pager->records().peek(stored.location, 5).has_value());
 }
 
+TEST_CASE_FIXTURE(Records, "a location that no file can have is refused, and nothing is read there") {
+  auto allocator = pager->records().make_allocator(5, 0);
+  const Stored stored = put(*allocator, 500);
+  const RecordSpace& records = pager->records();
+  for (int bit = 0; bit < 64; ++bit) {
+    const RecordLocation wild = stored.location ^ std::uint64_t{1} << bit;
+    CHECK_FALSE(records.read(wild, stored.id, 5).has_value());
+    CHECK_FALSE(records.read_known(wild, stored.id, 5).has_value());
+    CHECK_FALSE(records.peek(wild, 5).has_value());
+    records.prefetch(wild);
+    records.read_ahead(wild, false);
+    records.read_ahead(wild, true);
+  }
+  CHECK(intact(stored));
+}
+
 TEST_CASE_FIXTURE(Records, "small collections share chunks, large ones have their own") {
   std::vector<Stored> all;
   std::vector<std::unique_ptr<RecordAllocator>> allocators;
