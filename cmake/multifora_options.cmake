@@ -23,8 +23,11 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -DNDEBUG")
-set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1")
+# CMake has put its own defaults into the cache; what a preset or the command line says stays.
+set(MULTIFORA_RELEASE_FLAGS "-O2 -g1 -DNDEBUG" CACHE STRING "Flags of the build type Release")
+set(MULTIFORA_DEBUG_FLAGS "-O0 -g1" CACHE STRING "Flags of the build type Debug")
+set(CMAKE_CXX_FLAGS_RELEASE "${MULTIFORA_RELEASE_FLAGS}")
+set(CMAKE_CXX_FLAGS_DEBUG "${MULTIFORA_DEBUG_FLAGS}")
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
