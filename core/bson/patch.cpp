@@ -1,6 +1,6 @@
 // The patch format.
 //
-//   offset 0   kind: 0 = replace, 1 = diff
+//   offset 0   kind: 0 = replace, 2 = diff
 //   offset 1   replace: the whole new document, to the end of the patch
 //              diff: steps for the document's elements, to the end of the patch
 //
@@ -10,12 +10,14 @@
 //
 //   0 end       the remaining elements are kept; ends this level (count 0)
 //   1 keep      the next `count` elements are kept
-//   2 remove    the next `count` elements are gone
+//   2 remove    the next `count` elements are gone; in an object their names follow, each with a
+//               zero byte behind it
 //   3 insert    a BSON document follows (count 0): its elements stand here
-//   4 set       a BSON document follows (count 0): its n values, whose names are empty, replace the
-//               values of the next n elements, which keep their names
-//   5 descend   steps for the inside of the next element, an object or array, follow up to their
-//   end
+//   4 set       a BSON document follows (count 0): its n values replace the values of the next n
+//               elements, which keep their names; in an object it says them, in an array it has
+//               empty ones
+//   5 descend   into the next element, an object (count 0) or an array (count 1); inside of an object
+//               its name follows; then steps for its elements up to their end
 //
 // Invariants:
 //  (1) each level ends with an end; nothing follows the outermost one;
@@ -23,7 +25,8 @@
 //      every element's name stays its index;
 //  (3) embedded documents are valid BSON, so whatever is put together from them and from whole
 //      elements of a valid document is valid; nesting and size are checked;
-//  (4) make_patch never writes more than a replacement takes.
+//  (4) make_patch never writes more than a replacement takes;
+//  (5) a diff says by itself what it changes: names, and in arrays places by counting (visit_patch).
 //
 // make_patch compares bytes and looks at elements only up to the last difference: after a common
 // prefix (found by words, not by elements) it walks the old elements to the place of the
@@ -46,14 +49,12 @@ class Applier {
   Applier() { begin(); }
 
   void kept(Bytes elements) { out_.append(elements); }
-  void removed(std::string_view) {}
-  void truncated(std::size_t) {}
-  void inserted(Bytes element, const Element&, bool, std::size_t) { out_.append(element); }
-  void set(std::string_view name, const ValueView& value, bool, std::size_t) {
+  void inserted(Bytes element) { out_.append(element); }
+  void set(std::string_view name, const ValueView& value) {
     begin_element(value.type(), name);
     out_.append(value.bytes());
   }
-  std::size_t enter(const Element& element, bool, std::size_t) {
+  std::size_t enter(const Element& element) {
     begin_element(element.type(), element.name());
     return begin();
   }

@@ -1,6 +1,5 @@
-// A patch turns one document into another: the log's form of an update, and the source of a change
-// stream's updateDescription. The format stands at the top of patch.cpp; applying it needs nothing
-// of the query engine.
+// A patch turns one document into another: the log's form of an update, and what change streams say
+// of it. The format stands at the top of patch.cpp; applying it needs nothing of the query engine.
 #pragma once
 
 #include "core/base/status.h"
@@ -14,19 +13,36 @@ namespace multifora {
 // where both are within the limits of documents (limits.h). Costs about as much as comparing the
 // two.
 Buffer make_patch(DocumentView before, DocumentView after);
+// The difference, also where a replacement would be shorter: it can be visited.
+Buffer make_difference(DocumentView before, DocumentView after);
+Buffer make_replacement(DocumentView after);
 // InvalidBSON where the patch is malformed or does not fit `before`; never reads outside it. The
 // result is valid BSON whatever the patch holds.
 Result<OwnedDocument> apply_patch(DocumentView before, Bytes patch);
 
-// The patch as change streams report it: {updatedFields: {...}, removedFields: [...],
-// truncatedArrays: [{field, newSize}]}, paths dotted, array elements by index. It follows the
-// difference that was found: an object set to one with the same fields is reported field by field.
-// `replaced`: the patch is a whole replacement; the description then says what that changed.
-struct PatchDescription {
-  OwnedDocument description;
-  bool replaced = false;
+// The new document of a patch that is a whole replacement; empty bytes: it is a difference.
+// InvalidBSON where it is malformed.
+Result<Bytes> patch_replacement(Bytes patch);
+
+// What a difference does, told in order without the old document. Names and values are views into the
+// patch; inside of arrays there are no names, only indexes.
+class PatchVisitor {
+ public:
+  virtual ~PatchVisitor() = default;
+  virtual void set(std::string_view name, std::size_t index, const ValueView& value) = 0;
+  virtual void inserted(std::string_view name, std::size_t index, const ValueView& value) = 0;
+  virtual void removed(std::string_view name) = 0;  // in an object; may be inserted again: it moved
+  virtual void truncated(std::size_t size) = 0;     // in an array
+  virtual void enter(std::string_view name, std::size_t index, bool array) = 0;
+  virtual void leave() = 0;
 };
-// Errors as apply_patch, and BSONObjectTooLarge where the paths make the description too long.
-Result<PatchDescription> describe_patch(DocumentView before, Bytes patch);
+// InvalidBSON where the patch is malformed or a replacement.
+Status visit_patch(Bytes patch, PatchVisitor& visitor);
+
+// A difference as change streams report it: {updatedFields: {...}, removedFields: [...],
+// truncatedArrays: [{field, newSize}]}, paths dotted, array elements by index; `disambiguate` adds
+// disambiguatedPaths: {path: [names and indexes]} of paths with dots in names or numbers as names.
+// Errors as visit_patch, and BSONObjectTooLarge where the paths make the description too long.
+Result<OwnedDocument> describe_patch(Bytes patch, bool disambiguate = false);
 
 }  // namespace multifora

@@ -12,7 +12,8 @@
 
 namespace multifora::patch_format {
 
-enum class Kind : std::uint8_t { kReplace = 0, kDiff = 1 };
+// 1 was a diff without names.
+enum class Kind : std::uint8_t { kReplace = 0, kDiff = 2 };
 
 enum class Op : std::uint8_t {
   kEnd = 0,
@@ -69,6 +70,18 @@ class PatchReader {
     return ok_ ? s : Step{};
   }
 
+  // A name up to its zero byte.
+  std::string_view name() {
+    const std::size_t end = ok_ ? rest_.find('\0') : Bytes::npos;
+    if (end == Bytes::npos) {
+      ok_ = false;
+      return {};
+    }
+    const std::string_view found = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return found;
+  }
+
   // A whole document that nests at most `depth_max` levels.
   DocumentView document(int depth_max) {
     ValidateOptions options;
@@ -105,6 +118,12 @@ class PatchReader {
   Bytes rest_;
   bool ok_ = true;
 };
+
+// May `op` have this count?
+inline bool count_fits(Op op, std::uint32_t count) {
+  if (op == Op::kKeep || op == Op::kRemove) return count != 0;
+  return count <= (op == Op::kDescend ? 1u : 0u);
+}
 
 inline bool is_container(BsonType type) {
   return type == BsonType::kObject || type == BsonType::kArray;

@@ -53,10 +53,10 @@ class Embedded {
     begin();
     out_.append(element);
   }
-  void add_value(const ValueView& value) {
+  void add_value(std::string_view name, const ValueView& value) {
     begin();
     out_.push_back(static_cast<char>(value.type()));
-    out_.push_back('\0');
+    out_.append(name).push_back('\0');
     out_.append(value.bytes());
   }
   void close() {
@@ -92,22 +92,25 @@ class StepWriter {
     close();
     kept_ += count;
   }
-  void remove() {
+  // `name` is empty in an array.
+  void remove(std::string_view name, bool in_array) {
     if (kept_ != 0) flush_counts();
     close();
     ++removed_;
+    if (!in_array) removed_names_.append(name).push_back('\0');
   }
   void insert(Bytes element) {
     if (!insert_.open()) flush();
     insert_.add(element);
   }
-  void set(const ValueView& value) {
+  void set(std::string_view name, bool in_array, const ValueView& value) {
     if (!set_.open()) flush();
-    set_.add_value(value);
+    set_.add_value(in_array ? std::string_view() : name, value);
   }
-  void descend() {
+  void descend(std::string_view name, bool in_array, bool into_array) {
     flush();
-    pf::append_op(pf::Op::kDescend, 0, out_);
+    pf::append_op(pf::Op::kDescend, into_array ? 1 : 0, out_);
+    if (!in_array) out_.append(name).push_back('\0');
   }
   void end() {
     if (kept_ != 0) kept_ = 0;  // what remains is kept anyway
@@ -122,9 +125,13 @@ class StepWriter {
   }
   void flush_counts() {
     if (kept_ != 0) pf::append_op(pf::Op::kKeep, kept_, out_);
-    if (removed_ != 0) pf::append_op(pf::Op::kRemove, removed_, out_);
+    if (removed_ != 0) {
+      pf::append_op(pf::Op::kRemove, removed_, out_);
+      out_.append(removed_names_);
+    }
     kept_ = 0;
     removed_ = 0;
+    removed_names_.clear();
   }
   void flush() {
     close();
@@ -136,6 +143,7 @@ class StepWriter {
   Embedded set_;
   std::uint32_t kept_ = 0;
   std::uint32_t removed_ = 0;
+  Buffer removed_names_;
 };
 
 // One level of the difference.
@@ -159,7 +167,7 @@ class Differ {
         steps_.insert(b_.bytes());
         b_.next();
       } else if (b_.done()) {
-        steps_.remove();
+        steps_.remove(a_.element().name(), is_array_);
         a_.next();
       } else if (a_.element().name() == b_.element().name()) {
         change();
@@ -193,22 +201,23 @@ class Differ {
     const ValueView from = a_.element().value();
     const ValueView to = b_.element().value();
     if (from.type() != to.type() || !pf::is_container(from.type()) || !nested(from, to)) {
-      steps_.set(to);
+      steps_.set(a_.element().name(), is_array_, to);
     }
     a_.next();
     b_.next();
   }
 
   bool nested(const ValueView& from, const ValueView& to) {
-    constexpr std::size_t kSetOverhead = 8;
     const bool is_array = from.type() == BsonType::kArray;
     const char* elements = from.data() + 4;
     const std::size_t known =
         equal_to_ > elements ? static_cast<std::size_t>(equal_to_ - elements) : 0;
     Buffer inner;
     if (!Differ(from.as_document(), to.as_document(), is_array, known, inner).run()) return false;
-    if (inner.size() > to.size_bytes() + kSetOverhead) return false;
-    steps_.descend();
+    // Those who follow the changes are told what changed inside, unless that is absurdly much.
+    constexpr std::size_t kAlwaysInside = 64;
+    if (inner.size() > 2 * to.size_bytes() + kAlwaysInside) return false;
+    steps_.descend(a_.element().name(), is_array_, is_array);
     out_.append(inner);
     return true;
   }
@@ -219,7 +228,7 @@ class Differ {
       steps_.insert(b_.bytes());
       b_.next();
     } else {  // gone, or moved to a later place, where it will be inserted
-      steps_.remove();
+      steps_.remove(a_.element().name(), is_array_);
       a_.next();
     }
   }
@@ -247,6 +256,14 @@ Buffer patch_format::make_diff(DocumentView before, DocumentView after) {
 Buffer make_patch(DocumentView before, DocumentView after) {
   Buffer diff = pf::make_diff(before, after);
   if (diff.size() <= after.size_bytes()) return diff;
+  return make_replacement(after);
+}
+
+Buffer make_difference(DocumentView before, DocumentView after) {
+  return pf::make_diff(before, after);
+}
+
+Buffer make_replacement(DocumentView after) {
   Buffer replacement(1, static_cast<char>(pf::Kind::kReplace));
   replacement.append(after.bytes());
   return replacement;

@@ -1,5 +1,4 @@
-// Internal to patches: reading one, checked against the document that it is for. Applying and
-// describing differ only in the sink that is told what each step means.
+// Internal to patches: reading one, checked against the document that it is for.
 #pragma once
 
 #include "core/bson/patch_format.h"
@@ -13,9 +12,8 @@ inline std::unexpected<Status> malformed() {
 }
 
 // Walks the steps of every level over the old document's elements, checks them, and tells `Sink`
-// what they mean: kept(bytes of whole elements), removed(name) or in an array truncated(new size),
-// inserted(bytes, element, is_array, index), set(name, value, is_array, index), and around the
-// steps of a nested level s = enter(element, is_array, index) and leave(s).
+// what becomes of them: kept(bytes of whole elements), inserted(bytes), set(name, value), and around
+// the steps of a nested level s = enter(element) and leave(s).
 template <class Sink>
 class Walker {
  public:
@@ -25,8 +23,7 @@ class Walker {
     bool removed = false;
     while (reader_.ok()) {
       const auto [op, count] = reader_.step();
-      const bool counted = op == Op::kKeep || op == Op::kRemove;
-      if (counted != (count != 0)) return reader_.fail();
+      if (!count_fits(op, count)) return reader_.fail();
       if (is_array && removed && op != Op::kEnd) return reader_.fail();
       switch (op) {
         case Op::kEnd:
@@ -45,7 +42,7 @@ class Walker {
           set(cursor, is_array, depth);
           break;
         case Op::kDescend:
-          descend(cursor, is_array, depth);
+          descend(cursor, is_array, count == 1, depth);
           break;
       }
     }
@@ -62,10 +59,9 @@ class Walker {
   }
 
   void remove(Cursor& cursor, bool is_array, std::uint32_t count) {
-    if (is_array) sink_.truncated(cursor.index());
     for (; count > 0; --count) {
       if (cursor.done()) return reader_.fail();
-      if (!is_array) sink_.removed(cursor.element().name());
+      if (!is_array && reader_.name() != cursor.element().name()) return reader_.fail();
       cursor.next();
     }
     if (is_array && !cursor.done()) reader_.fail();
@@ -74,28 +70,28 @@ class Walker {
   void insert(Cursor& cursor, bool is_array, int depth) {
     const DocumentView elements = reader_.document(kDepthMax + 1 - depth);
     if (elements.empty() || (is_array && !cursor.done())) return reader_.fail();
-    std::size_t index = cursor.index();
-    for (Cursor at(elements); !at.done(); at.next(), ++index) {
-      sink_.inserted(at.bytes(), at.element(), is_array, index);
-    }
+    for (Cursor at(elements); !at.done(); at.next()) sink_.inserted(at.bytes());
   }
 
   void set(Cursor& cursor, bool is_array, int depth) {
     const DocumentView values = reader_.document(kDepthMax + 1 - depth);
     if (values.empty()) return reader_.fail();
     for (const Element& value : values) {
-      if (cursor.done() || !value.name().empty()) return reader_.fail();
-      sink_.set(cursor.element().name(), value.value(), is_array, cursor.index());
+      if (cursor.done()) return reader_.fail();
+      const std::string_view name = cursor.element().name();
+      if (value.name() != (is_array ? std::string_view() : name)) return reader_.fail();
+      sink_.set(name, value.value());
       cursor.next();
     }
   }
 
-  void descend(Cursor& cursor, bool is_array, int depth) {
+  void descend(Cursor& cursor, bool is_array, bool into_array, int depth) {
     if (cursor.done() || depth >= kDepthMax) return reader_.fail();
     const Element element = cursor.element();
-    if (!is_container(element.type())) return reader_.fail();
-    const auto state = sink_.enter(element, is_array, cursor.index());
-    level(Cursor(element->as_document()), element.type() == BsonType::kArray, depth + 1);
+    if (element.type() != (into_array ? BsonType::kArray : BsonType::kObject)) return reader_.fail();
+    if (!is_array && reader_.name() != element.name()) return reader_.fail();
+    const auto state = sink_.enter(element);
+    level(Cursor(element->as_document()), into_array, depth + 1);
     if (!reader_.ok()) return;
     sink_.leave(state);
     cursor.next();
@@ -109,7 +105,7 @@ class Walker {
 inline bool read_kind(PatchReader& reader, Bytes patch, Kind* kind) {
   const std::uint8_t byte = reader.byte();
   *kind = static_cast<Kind>(byte);
-  return reader.ok() && byte <= static_cast<std::uint8_t>(Kind::kDiff) &&
+  return reader.ok() && (*kind == Kind::kReplace || *kind == Kind::kDiff) &&
          patch.size() <= kSizeMax + 1;
 }
 

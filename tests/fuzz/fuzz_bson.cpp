@@ -53,7 +53,7 @@ void check_patch(DocumentView before, DocumentView after) {
   FUZZ_CHECK(patch.size() <= after.size_bytes() + 1);
   const auto applied = apply_patch(before, patch);
   FUZZ_CHECK(applied.has_value() && applied->bytes() == after.bytes());
-  FUZZ_CHECK(describe_patch(before, patch).has_value());
+  FUZZ_CHECK(describe_patch(make_difference(before, after), true).has_value());
 }
 
 void check_foreign_patch(DocumentView before, Bytes patch) {
@@ -62,8 +62,8 @@ void check_foreign_patch(DocumentView before, Bytes patch) {
   if (const auto applied = apply_patch(before, patch)) {
     FUZZ_CHECK(validate(applied->bytes(), options).has_value());
   }
-  if (const auto description = describe_patch(before, patch)) {
-    FUZZ_CHECK(validate(description->description.bytes(), options).has_value());
+  if (const auto description = describe_patch(patch, true)) {
+    FUZZ_CHECK(validate(description->bytes(), options).has_value());
   }
 }
 
