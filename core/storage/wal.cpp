@@ -159,7 +159,9 @@ void Wal::Impl::start_threads() {
 // --- appending
 // ------------------------------------------------------------------------------------
 
-Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes, bool refers) {
+Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes, bool refers,
+                                      std::uint32_t width) {
+  MULTIFORA_ASSERT(width > 0);
   if (batch.size() > wal::kBatchSizeMax)
     return fail(ErrorCode::kBadValue, "a log batch of " + std::to_string(batch.size()) +
                                           " bytes is larger than the limit of " +
@@ -191,7 +193,8 @@ Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes
     reserved -= promised;
     if (reserved_bytes) *reserved_bytes -= promised;
     pending_charge += charge;
-    const LogPosition position = put_batch(batch, is_large ? &own_block : nullptr, wall_ms, refers);
+    const LogPosition position =
+        put_batch(batch, is_large ? &own_block : nullptr, wall_ms, refers, width);
     const bool wake = log_thread_asleep || (!pending.empty() && !writer_active);
     if (wake) {
       log_thread_asleep = false;
@@ -202,9 +205,10 @@ Result<LogPosition> Wal::Impl::append(Bytes batch, std::uint64_t* reserved_bytes
 }
 
 LogPosition Wal::Impl::put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms,
-                                 bool refers) {
+                                 bool refers, std::uint32_t width) {
   const auto seconds = static_cast<std::uint64_t>(std::max<std::int64_t>(wall_ms, 0)) / 1000;
-  const LogPosition position = std::max(clock_position + 1, seconds << 32 | 1);
+  const LogPosition position = std::max(clock_position + 1, seconds << 32 | 1) + (width - 1);
+  const LogPosition before = last_batch;
   if (last_batch <= durable) dirty_since_us = clock.monotonic_us();
   const std::uint64_t charge = wal::batch_charge(batch.size());
   if (own_block) {
@@ -221,6 +225,7 @@ LogPosition Wal::Impl::put_batch(Bytes batch, wal::SealedBlock* own_block, std::
   clock_position = last_batch = position;
   appended += charge;
   batches.add();
+  if (options.appended) options.appended(before, position, batch);
   if (own_block)
     pending.push_back(std::make_shared<wal::SealedBlock>(std::move(*own_block)));
   else if (open_block.buffer.size() >= options.block_bytes)
@@ -264,9 +269,10 @@ Result<Wal::Reservation> Wal::reserve(std::size_t size_bytes) {
   return reservation;
 }
 
-Result<LogPosition> Wal::append(Bytes batch, Reservation* reservation, bool refers) {
+Result<LogPosition> Wal::append(Bytes batch, Reservation* reservation, bool refers,
+                                std::uint32_t width) {
   const bool promised = reservation && reservation->wal_ == this;
-  return impl_->append(batch, promised ? &reservation->bytes_ : nullptr, refers);
+  return impl_->append(batch, promised ? &reservation->bytes_ : nullptr, refers, width);
 }
 
 void Wal::when_durable(LogPosition position, Callback callback, bool allow_lead) {

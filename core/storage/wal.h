@@ -53,6 +53,11 @@ struct WalOptions {
   // Makes durable what batches refer to outside of the log (see append). Called by whoever writes the
   // log, before the first block with such a batch is written. A failure is the log's failure.
   std::function<Status()> sync_referenced;
+  // Hears of every append, in order, with the log's mutex held: very short, and no call of the log.
+  // `before`: position of the batch before.
+  std::function<void(LogPosition before, LogPosition position, Bytes batch)> appended;
+  // Everything up to `position` is durable: after a sync, before its callbacks, on their thread.
+  std::function<void(LogPosition position)> synced;
   // Called by open() for every batch that will be applied, in order, before the first is.
   std::function<Status(LogPosition position, Bytes batch)> survey;
 };
@@ -85,8 +90,10 @@ class Wal {
 
   // Appends one batch; returns its position. Fails only where the log is read-only already, or
   // where there was no reservation and no space. `reservation` may be null. `refers`: the batch needs
-  // bytes outside of the log, which sync_referenced makes durable first.
-  Result<LogPosition> append(Bytes batch, Reservation* reservation, bool refers = false);
+  // bytes outside of the log, which sync_referenced makes durable first. `width`: so many positions are
+  // the batch's own; the one returned, which the batch has, is the last of them.
+  Result<LogPosition> append(Bytes batch, Reservation* reservation, bool refers = false,
+                             std::uint32_t width = 1);
 
   // Calls `callback` once everything up to `position` is durable (or the log has failed): at once
   // on this thread if it is, or later on another. May lead a sync on this thread, see above.

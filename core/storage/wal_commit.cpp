@@ -78,6 +78,7 @@ void Wal::Impl::write_round(Lock& lock) {
   const std::vector<Waiter> covered = finish_round(status, target);
   ++releasing;
   lock.unlock();
+  if (options.synced && status.ok()) options.synced(target);
   for (const Waiter& waiter : covered) waiter.callback(status);
   lock.lock();
   if (--releasing == 0) cohort_cv.notify_all();

@@ -42,9 +42,10 @@ struct Wal::Impl {
   Status adopt(wal::ScanResult& scanned, LogPosition from);
   Status keep_usable_spares(wal::ScanResult& scanned);
   void start_threads();
-  Result<LogPosition> append(Bytes batch, std::uint64_t* reserved_bytes, bool refers);
+  Result<LogPosition> append(Bytes batch, std::uint64_t* reserved_bytes, bool refers,
+                             std::uint32_t width);
   LogPosition put_batch(Bytes batch, wal::SealedBlock* own_block, std::int64_t wall_ms,
-                        bool refers);
+                        bool refers, std::uint32_t width);
   void seal_open();
 
   // --- wal_commit.cpp ---------------------------------------------------------------------------
