@@ -57,6 +57,9 @@ RuntimeOptions runtime_options(const ServerConfig& config) {
   options.store.memory_budget_bytes =
       static_cast<std::uint64_t>(config.storage.memory_budget_mb) << 20;
   options.store.cohort_wait_us = static_cast<std::uint32_t>(config.storage.cohort_wait_us);
+  options.store.history_bytes_max = static_cast<std::uint64_t>(config.storage.history_mb) << 20;
+  options.store.history_seconds_max = config.storage.history_hours * 3600;
+  options.store.history_codecs = config.storage.history_codecs;
   options.store.read_only = config.storage.read_only;
   options.dispatch.set_name = config.replication.set_name;
   options.dispatch.slow_ms = config.log.slow_ms;

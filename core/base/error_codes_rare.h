@@ -8,6 +8,7 @@ namespace multifora {
 
 #define MULTIFORA_RARE_ERROR_CODES(X)                                                             \
   X(kLockTimeout, 24, "LockTimeout")                                                              \
+  X(kNoMatchingDocument, 47, "NoMatchingDocument")                                                \
   X(kReadConcernMajorityNotAvailableYet, 134, "ReadConcernMajorityNotAvailableYet")               \
   X(kPrimarySteppedDown, 189, "PrimarySteppedDown")                                               \
   X(kClusterTimeFailsRateLimiter, 202, "ClusterTimeFailsRateLimiter")                             \

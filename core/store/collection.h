@@ -35,6 +35,7 @@ struct CollectionInfo {
   std::int64_t capped_size_bytes = 0;
   std::int64_t capped_count_max = 0;
   bool clustered = false;
+  bool pre_images = false;  // changeStreamPreAndPostImages: the log keeps documents as they were
 };
 
 // How often queries have used an index since it was opened. Counted without order by any thread.
@@ -98,6 +99,9 @@ struct StatementId {
   std::int32_t statement = 0;
 };
 
+// What an update is to those who follow the changes: some fields, or a whole new document.
+enum class UpdateKind { kFields, kReplacement };
+
 // Changes to one collection, one log batch. Each call is atomic by itself: after a failure (DuplicateKey,
 // DocumentValidationFailure, OutOfDiskSpace, BSONObjectTooLarge ...) that call changed nothing and the
 // writer may go on. What was done is logged by commit(), or by the destructor; it becomes visible to
@@ -113,7 +117,8 @@ class CollectionWriter {
   // `document` has _id first (see ensure_id in store.h). Checks the validator unless bypassed.
   virtual Result<RecordId> insert(DocumentView document) = 0;
   // The document at `id` becomes `document`; `before` must be its current content (view().find).
-  virtual Status update(RecordId id, DocumentView before, DocumentView document) = 0;
+  virtual Status update(RecordId id, DocumentView before, DocumentView document,
+                        UpdateKind kind = UpdateKind::kFields) = 0;
   virtual Status remove(RecordId id, DocumentView before) = 0;
   virtual Status truncate() = 0;  // removes every record
 

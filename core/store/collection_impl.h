@@ -74,6 +74,7 @@ struct Collection {
 
   const CollectionId id;
   mutable CollectionLock lock;
+  // Also under the store's names_mutex: to change it takes both, to read it either.
   std::shared_ptr<const CollectionInfo> info;
   CollectionState state;
   std::vector<std::unique_ptr<OpenIndex>> indexes;  // _id_ first

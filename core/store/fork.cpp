@@ -2,9 +2,9 @@
 
 #include <shared_mutex>
 
-#include "core/bson/patch.h"
 #include "core/store/record_cursor.h"
 #include "core/store/transaction_impl.h"
+#include "core/store/writer.h"
 
 namespace multifora {
 namespace {
@@ -117,14 +117,20 @@ Result<RecordId> ForkWriter::insert(DocumentView document) {
   return id;
 }
 
-Status ForkWriter::update(RecordId id, DocumentView before, DocumentView document) {
+// {_id: ...}, or the whole document where the collection keeps pre-images.
+OwnedDocument ForkWriter::logged_key(DocumentView before) const {
+  return fork_.data->info->pre_images ? OwnedDocument(before) : document_key(before);
+}
+
+Status ForkWriter::update(RecordId id, DocumentView before, DocumentView document,
+                          UpdateKind kind) {
   MULTIFORA_TRY(may_write());
   MULTIFORA_TRY(transaction_.store.check_replacement(*fork_.data->info, before, document,
                                                      bypass_validation_));
   MULTIFORA_TRY(transaction_.claim(fork_, id));
   TransactionOperation operation{TransactionOperation::Kind::kUpdate, &fork_, id,
-                                 fork_.documents.size(), document_key(document),
-                                 make_patch(before, document)};
+                                 fork_.documents.size(), logged_key(before),
+                                 update_patch(before, document, kind)};
   MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
   return transaction_.note(std::move(operation), document.size_bytes());
 }
@@ -133,7 +139,7 @@ Status ForkWriter::remove(RecordId id, DocumentView before) {
   MULTIFORA_TRY(may_write());
   MULTIFORA_TRY(transaction_.claim(fork_, id));
   TransactionOperation operation{TransactionOperation::Kind::kRemove, &fork_, id, 0,
-                                 document_key(before), {}};
+                                 logged_key(before), {}};
   MULTIFORA_TRY(finish(mutator_.remove(id, before)));
   return transaction_.note(std::move(operation), 0);
 }

@@ -76,7 +76,8 @@ class ForkWriter final : public CollectionWriter {
   ForkWriter(Transaction::Impl& transaction, Fork& fork);
   CollectionView& view() override { return view_; }
   Result<RecordId> insert(DocumentView document) override;
-  Status update(RecordId id, DocumentView before, DocumentView document) override;
+  Status update(RecordId id, DocumentView before, DocumentView document,
+                UpdateKind kind = UpdateKind::kFields) override;
   Status remove(RecordId id, DocumentView before) override;
   Status truncate() override;
   void set_statement_result(const StatementId&, DocumentView) override {}
@@ -86,6 +87,7 @@ class ForkWriter final : public CollectionWriter {
 
  private:
   Status may_write() const;
+  OwnedDocument logged_key(DocumentView before) const;
   Status finish(Status status);
 
   Transaction::Impl& transaction_;

@@ -40,6 +40,7 @@ bool take_reference(Bytes& body, LogRecord* record) {
 
 std::size_t LogBatch::begin(LogOperation operation, CollectionId collection) {
   const std::size_t start = bytes_.size();
+  shape_.changes += is_change(operation) ? 1 : 0;
   bytes_.push_back(static_cast<char>(operation));
   append_le<std::uint32_t>(bytes_, collection);
   append_le<std::uint32_t>(bytes_, 0);
@@ -86,6 +87,21 @@ void LogBatch::remove(CollectionId collection, RecordId id, DocumentView key, bo
   end(start);
 }
 
+void LogBatch::update_image(CollectionId collection, RecordId id, DocumentView before, Bytes patch) {
+  const std::size_t start = begin(LogOperation::kUpdateImage, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  bytes_.append(before.bytes());
+  bytes_.append(patch);
+  end(start);
+}
+
+void LogBatch::remove_image(CollectionId collection, RecordId id, DocumentView before) {
+  const std::size_t start = begin(LogOperation::kDeleteImage, collection);
+  append_le<std::uint64_t>(bytes_, id);
+  bytes_.append(before.bytes());
+  end(start);
+}
+
 void LogBatch::truncate(CollectionId collection) { end(begin(LogOperation::kTruncate, collection)); }
 
 void LogBatch::catalog(LogOperation operation, CollectionId collection, DocumentView body) {
@@ -97,6 +113,7 @@ void LogBatch::catalog(LogOperation operation, CollectionId collection, Document
 void LogBatch::statement(Bytes lsid, std::int64_t txn_number, std::int32_t statement,
                          DocumentView result) {
   MULTIFORA_ASSERT(lsid.size() == 16);
+  shape_.transaction |= statement == kTransactionStatement;
   const std::size_t start = begin(LogOperation::kStatement, 0);
   bytes_.append(lsid);
   append_le<std::int64_t>(bytes_, txn_number);
@@ -141,7 +158,9 @@ Result<bool> LogBatchReader::next(LogRecord* record) {
     case LogOperation::kInsert:
     case LogOperation::kUpdate:
     case LogOperation::kDelete:
-    case LogOperation::kCappedDelete: {
+    case LogOperation::kCappedDelete:
+    case LogOperation::kUpdateImage:
+    case LogOperation::kDeleteImage: {
       if (!take(body, &record->record_id)) return malformed("record id");
       MULTIFORA_ASSIGN_R(record->document, take_document(body));
       record->patch = body;
@@ -171,6 +190,30 @@ Result<bool> LogBatchReader::next(LogRecord* record) {
     }
   }
   return malformed("operation");
+}
+
+bool next_frame(Bytes& batch, LogFrame* frame) {
+  if (batch.size() < kLogRecordHeaderSize) return false;
+  const auto size = load_le<std::uint32_t>(batch.data() + 5);
+  if (batch.size() - kLogRecordHeaderSize < size) return false;
+  frame->operation = static_cast<LogOperation>(batch.front());
+  frame->collection = load_le<CollectionId>(batch.data() + 1);
+  frame->body = batch.substr(kLogRecordHeaderSize, size);
+  batch.remove_prefix(kLogRecordHeaderSize + size);
+  return true;
+}
+
+BatchShape shape_of(Bytes batch) {
+  constexpr std::size_t kStatementOffset = 16 + 8;
+  BatchShape shape;
+  LogFrame frame;
+  while (next_frame(batch, &frame)) {
+    shape.changes += is_change(frame.operation) ? 1 : 0;
+    if (frame.operation == LogOperation::kStatement && frame.body.size() >= kStatementOffset + 4)
+      shape.transaction |=
+          load_le<std::int32_t>(frame.body.data() + kStatementOffset) == kTransactionStatement;
+  }
+  return shape;
 }
 
 }  // namespace multifora

@@ -6,9 +6,12 @@
 #include <filesystem>
 
 #include "core/plugin/codec.h"
+#include "core/store/change_feed.h"
+#include "core/store/history.h"
 #include "core/store/live_view.h"
 #include "core/store/store_impl.h"
 #include "core/store/transaction_impl.h"
+#include "core/store/virtual_collection.h"
 #include "core/store/writer.h"
 
 namespace multifora {
@@ -39,6 +42,13 @@ Status explain_refusal(Status status, const std::string& path) {
         "cannot use the database directory " + path + ": give user " + std::to_string(geteuid()) +
         " the right to write there and to all files in it, or run as their owner");
   return status;
+}
+
+// Null: none, as for nearly every name. Looked for last.
+template <class Key>
+const VirtualCollection* find_virtual(const PluginHost& host, const Key& key) {
+  const auto* virtuals = host.service<VirtualCollections>();
+  return virtuals != nullptr ? virtuals->find(key) : nullptr;
 }
 
 }  // namespace
@@ -117,10 +127,15 @@ Status Store::Impl::open(WalReplay* replayed) {
   MULTIFORA_TRY(table->open(image.store_meta));
   next_collection_id = table->next_collection_id();
   MULTIFORA_TRY(load_catalog());
+  MULTIFORA_TRY(open_history(image.position));
 
   WalOptions wal_options;
   wal_options.directory = options.path + "/wal";
   wal_options.cohort_wait_us = options.cohort_wait_us;
+  wal_options.appended = [this](LogPosition before, LogPosition position, Bytes batch) {
+    feed->appended(before, position, batch);
+  };
+  wal_options.synced = [this](LogPosition position) { feed->synced(position); };
   wal_options.find_codec = [this](std::string_view name) { return host.codec(name); };
   wal_options.sync_referenced = [this] { return pager->sync_referenced(); };
   wal_options.survey = [this](LogPosition, Bytes batch) { return survey(batch); };
@@ -138,6 +153,10 @@ Status Store::Impl::open(WalReplay* replayed) {
                [this](LogPosition position, Bytes batch) { return replay(position, batch); },
                replayed));
   references = {};
+  feed->attach(wal.get(), history.get(), [this](LogPosition position, Bytes batch, Buffer& scratch) {
+    return whole_batch(position, batch, scratch);
+  });
+  recover_names(image.position);
   wal->advance_to(image.position);
   changed_since_checkpoint = replayed->batches > 0;
   return {};
@@ -168,6 +187,7 @@ Status Store::close() {
     if (status.ok()) status = impl.wal->close_clean();
   }
   impl.wal.reset();
+  impl.history.reset();
   impl.by_name.clear();
   impl.by_id.clear();
   impl.dirty.clear();
@@ -214,7 +234,10 @@ Result<std::unique_ptr<CollectionView>> Store::read(std::string_view ns) {
   if (auto* const transaction = impl_->transaction()) return transaction->read(ns);
   while (true) {
     CollectionPtr collection = impl_->find(ns);
-    if (!collection) return nullptr;
+    if (!collection) {
+      const VirtualCollection* const other = find_virtual(impl_->host, ns);
+      return other != nullptr ? other->open(*this) : nullptr;
+    }
     collection->lock.lock_shared();
     if (!collection->dropped && collection->info->ns == ns)
       return std::make_unique<LiveView>(*impl_->pager, std::move(collection), true);
@@ -224,6 +247,9 @@ Result<std::unique_ptr<CollectionView>> Store::read(std::string_view ns) {
 
 Result<std::unique_ptr<CollectionView>> Store::read(CollectionId id) {
   if (auto* const transaction = impl_->transaction()) return transaction->read(id);
+  if (id >= kVirtualCollectionIdMin)
+    if (const VirtualCollection* const other = find_virtual(impl_->host, id))
+      return other->open(*this);
   CollectionPtr collection = impl_->find(id);
   if (collection) {
     collection->lock.lock_shared();
@@ -239,7 +265,10 @@ std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
   if (auto* const transaction = impl_->transaction())
     return transaction->info(ns).value_or(nullptr);
   const CollectionPtr collection = impl_->find(ns);
-  if (!collection) return nullptr;
+  if (!collection) {
+    const VirtualCollection* const other = find_virtual(impl_->host, ns);
+    return other != nullptr ? other->info() : nullptr;
+  }
   collection->lock.lock_shared();
   auto info = collection->dropped ? nullptr : collection->info;
   collection->lock.unlock_shared();
@@ -258,6 +287,9 @@ Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool
       return fail(ErrorCode::kCommandNotSupportedOnView,
                   "Namespace " + std::string(ns) + " is a view, not a collection");
     }
+    if (find_virtual(impl_->host, ns) != nullptr)
+      return fail(ErrorCode::kIllegalOperation,
+                  "cannot write to " + std::string(ns) + ": it shows what is kept elsewhere");
     if (!create) return nullptr;
     const auto created = create_collection(ns, DocumentView());
     if (!created && created.error().code() != ErrorCode::kNamespaceExists)
@@ -300,12 +332,17 @@ std::vector<std::shared_ptr<const CollectionInfo>> Store::collections(std::strin
     if (!collection->dropped) infos.push_back(collection->info);
     collection->lock.unlock_shared();
   }
+  const auto* virtuals = impl_->host.service<VirtualCollections>();
+  for (std::size_t i = 0; virtuals != nullptr && i < virtuals->all().size(); ++i)
+    if (const auto info = virtuals->all()[i]->info(); info->db == db) infos.push_back(info);
+  std::sort(infos.begin(), infos.end(), [](const auto& a, const auto& b) { return a->ns < b->ns; });
   return infos;
 }
 
 Result<std::vector<OwnedDocument>> Store::index_specs(std::string_view ns) const {
   if (auto* const transaction = impl_->transaction()) return transaction->index_specs(ns);
   const CollectionPtr collection = impl_->find(ns);
+  if (!collection && find_virtual(impl_->host, ns) != nullptr) return std::vector<OwnedDocument>();
   if (!collection)
     return fail(ErrorCode::kNamespaceNotFound, "ns does not exist: " + std::string(ns));
   std::vector<OwnedDocument> specs;
@@ -372,8 +409,19 @@ Result<Wal::Reservation> Store::Impl::reserve_log(std::size_t size_bytes) {
       "no space for the log: free space on " + options.path + " or delete data"));
 }
 
-Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation, bool refers) {
-  auto position = wal->append(batch, reservation, refers);
+Result<LogPosition> Store::Impl::append(const LogBatch& batch, Wal::Reservation* reservation,
+                                        bool refers) {
+  return append(batch.bytes(), batch.shape().width(), reservation, refers);
+}
+
+Result<LogPosition> Store::Impl::append(Bytes batch, Wal::Reservation* reservation) {
+  return append(batch, shape_of(batch).width(), reservation, false);
+}
+
+Result<LogPosition> Store::Impl::append(Bytes batch, std::uint32_t width, Wal::Reservation* reservation,
+                                        bool refers) {
+  if (refers) log_refers = true;
+  auto position = wal->append(batch, reservation, refers, width);
   if (!position) fail_store(position.error());
   return position;
 }
@@ -407,12 +455,15 @@ StoreStats Store::stats() const {
   stats.data_allocated_bytes = use.file_bytes;
   stats.log_live_bytes = impl_->wal->live_bytes();
   stats.log_allocated_bytes = impl_->wal->allocated_bytes();
+  stats.history_bytes = impl_->history->size_bytes();
   stats.checkpoints = impl_->checkpoints;
   return stats;
 }
 
 Result<Store::CollectionStats> Store::collection_stats(std::string_view ns) const {
   const CollectionPtr collection = impl_->find(ns);
+  if (!collection)
+    if (const VirtualCollection* const other = find_virtual(impl_->host, ns)) return other->stats(*this);
   if (!collection)
     return fail(ErrorCode::kNamespaceNotFound, "ns does not exist: " + std::string(ns));
   CollectionStats stats;
@@ -454,6 +505,7 @@ void Store::note_latency(std::string_view ns, CommandClass kind, std::uint64_t l
   use.latency_us.fetch_add(latency_us, std::memory_order_relaxed);
 }
 
+ChangeFeed& Store::changes() const { return *impl_->feed; }
 PluginHost& Store::host() const { return impl_->host; }
 Clock& Store::clock() const { return impl_->host.clock(); }
 LogSink& Store::log() const { return impl_->host.log(); }

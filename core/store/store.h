@@ -28,6 +28,7 @@
 
 namespace multifora {
 
+class ChangeFeed;
 class DocumentBuilder;
 class PluginHost;
 class Interrupt;
@@ -42,6 +43,12 @@ struct StoreOptions {
   std::uint64_t memory_budget_bytes = 0;         // resident data pages; 0: a quarter of RAM
   std::int64_t space_patience_ms = 20'000;       // free for so long: given back to the file system
   std::uint32_t cohort_wait_us = 150;
+  // The history of changes, for streams that resume: at most so much and so old; 0 bytes: only what
+  // the log still holds.
+  std::uint64_t history_bytes_max = std::uint64_t{1} << 30;
+  std::int64_t history_seconds_max = 24 * 3600;
+  // Codecs for it, the best first, separated by commas; raw where none of them is loaded.
+  std::string history_codecs;
   // Refuses writes (IllegalOperation), makes no checkpoints, and never creates a database. What recovery
   // finds in the log is applied as ever: give it files that keep changes to themselves
   // (core/base/file_overlay.h), and nothing on the disk changes.
@@ -67,7 +74,7 @@ struct IndexBuildResult {
 struct StoreStats {
   std::uint64_t collections = 0, indexes = 0, views = 0;
   std::uint64_t data_file_bytes = 0, data_free_bytes = 0, data_allocated_bytes = 0;
-  std::uint64_t log_live_bytes = 0, log_allocated_bytes = 0;
+  std::uint64_t log_live_bytes = 0, log_allocated_bytes = 0, history_bytes = 0;
   std::uint64_t checkpoints = 0;
 };
 
@@ -228,6 +235,9 @@ class Store {
     std::uint64_t done_bytes = 0, total_bytes = 0;
   };
   std::optional<BackupProgress> backup_progress() const;  // none: no backup is being made
+
+  // The stream of committed changes.
+  ChangeFeed& changes() const;
 
   PluginHost& host() const;
   Clock& clock() const;

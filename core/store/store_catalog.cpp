@@ -7,9 +7,11 @@
 #include "core/base/assert.h"
 #include "core/bson/builder.h"
 #include "core/bson/compare.h"
+#include "core/store/change_feed.h"
 #include "core/store/index_spec.h"
 #include "core/store/store_impl.h"
 #include "core/store/transaction_impl.h"
+#include "core/store/virtual_collection.h"
 
 namespace multifora {
 namespace {
@@ -81,6 +83,9 @@ Result<std::shared_ptr<const CollectionInfo>> Store::Impl::make_info(CollectionI
   info->capped_size_bytes = options["size"].number_as_int64();
   info->capped_count_max = options["max"].number_as_int64();
   info->clustered = !options["clusteredIndex"].missing();
+  if (const ValueView images = options["changeStreamPreAndPostImages"];
+      images.type() == BsonType::kObject)
+    info->pre_images = images.as_document()["enabled"].truthy();
   if (const ValueView collation = options["collation"]; collation.type() == BsonType::kObject) {
     const CollatorFactory* factory = host.collator_factory();
     if (factory == nullptr)
@@ -176,6 +181,7 @@ void Store::Impl::lose_name(std::string_view ns) {
 }
 
 void Store::Impl::apply_drop(const CollectionPtr& collection) {
+  feed->names().will_lose(collection->id, {collection->info->ns, collection->info->uuid});
   collection->preserve(pager->current_generation());
   collection->dropped = true;
   mark_dirty(collection, true);
@@ -206,7 +212,11 @@ Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_vi
   const OwnedDocument options = without_temp(old.options.view());
   MULTIFORA_ASSIGN(auto info, make_info(old.id, to, Bytes(old.uuid.data(), 16), options.view()));
   const std::string from = old.ns;
-  collection->info = std::move(info);
+  feed->names().will_lose(old.id, {old.ns, old.uuid});
+  {
+    const std::unique_lock hold(names_mutex);
+    collection->info = std::move(info);
+  }
   MULTIFORA_TRY(reopen_indexes(*collection));
   mark_dirty(collection, true);
   const std::unique_lock hold(names_mutex);
@@ -219,8 +229,11 @@ Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_vi
 Status Store::Impl::apply_set_options(const CollectionPtr& collection, DocumentView options) {
   collection->preserve(pager->current_generation());
   const CollectionInfo& old = *collection->info;
-  MULTIFORA_ASSIGN(collection->info,
-                   make_info(old.id, old.ns, Bytes(old.uuid.data(), 16), options));
+  MULTIFORA_ASSIGN(auto info, make_info(old.id, old.ns, Bytes(old.uuid.data(), 16), options));
+  {
+    const std::unique_lock hold(names_mutex);
+    collection->info = std::move(info);
+  }
   mark_dirty(collection, true);
   return {};
 }
@@ -295,6 +308,9 @@ Result<LogPosition> Store::create_collection(std::string_view ns, DocumentView o
                 std::string(existing->info->is_view ? "View" : "Collection") +
                     " already exists. NS: " + std::string(ns));
   }
+  if (const auto* virtuals = impl.host.service<VirtualCollections>();
+      virtuals != nullptr && virtuals->find(ns) != nullptr)
+    return fail(ErrorCode::kNamespaceExists, "Collection already exists. NS: " + std::string(ns));
   const CollectionId id = impl.next_collection_id;
   const std::array<char, 16> uuid = random_uuid();
   MULTIFORA_ASSIGN_R(const auto info, impl.make_info(id, ns, Bytes(uuid.data(), 16), options));
@@ -341,6 +357,9 @@ Result<LogPosition> Store::Impl::drop_locked(const std::vector<CollectionPtr>& d
     MULTIFORA_TRY_R(may_drop(*collection));
     DocumentBuilder body;
     body.append("ns", collection->info->ns);
+    body.append_binary("uuid", Bytes(collection->info->uuid.data(), 16), 4);
+    if (collection->info->is_view) body.append("view", true);
+    if (last_operation == LogOperation::kRename) body.append("replaced", true);
     const OwnedDocument record = std::move(body).finish();
     batch.catalog(LogOperation::kDrop, collection->id, record.view());
   }
@@ -349,7 +368,9 @@ Result<LogPosition> Store::Impl::drop_locked(const std::vector<CollectionPtr>& d
   const GateEntry entered(gate);
   for (const CollectionPtr& collection : doomed) apply_drop(collection);
   if (apply_last) MULTIFORA_TRY_R(apply_last());
-  return append(batch.bytes(), &reservation);
+  MULTIFORA_ASSIGN_R(const LogPosition position, append(batch, &reservation));
+  feed->names().settle(position);
+  return position;
 }
 
 Result<LogPosition> Store::drop_collection(std::string_view ns) {
@@ -439,6 +460,8 @@ Result<LogPosition> Store::rename_collection(std::string_view from, std::string_
     DocumentBuilder body;
     body.append("from", from);
     body.append("to", to);
+    body.append_binary("uuid", Bytes(source->info->uuid.data(), 16), 4);
+    if (target) body.append_binary("dropped", Bytes(target->info->uuid.data(), 16), 4);
     const OwnedDocument record = std::move(body).finish();
     return impl.drop_locked(target ? std::vector{target} : std::vector<CollectionPtr>{},
                             LogOperation::kRename, source->id, record.view(),
@@ -457,6 +480,7 @@ Result<LogPosition> Store::set_collection_options(std::string_view ns, DocumentV
     MULTIFORA_TRY_R(Impl::check_no_forks({collection}));
     DocumentBuilder body;
     body.append("options", options);
+    body.append("before", collection->info->options.view());
     const OwnedDocument record = std::move(body).finish();
     const Buffer batch = one_record(LogOperation::kSetOptions, collection->id, record.view());
     MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
@@ -481,6 +505,7 @@ Result<LogPosition> Store::drop_index(std::string_view ns, std::string_view name
     DocumentBuilder body;
     body.append("number", static_cast<std::int64_t>(open->number));
     body.append("name", name);
+    body.append("spec", open->index->spec().spec.view());
     const OwnedDocument record = std::move(body).finish();
     const Buffer batch = one_record(LogOperation::kDropIndex, collection->id, record.view());
     MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));
@@ -510,6 +535,7 @@ Result<LogPosition> Store::set_index_spec(std::string_view ns, std::string_view 
     body.append("number", static_cast<std::int64_t>(open->number));
     body.append("kind", normalized.kind->name);
     body.append("spec", normalized.spec.view());
+    body.append("before", open->index->spec().spec.view());
     const OwnedDocument record = std::move(body).finish();
     const Buffer batch = one_record(LogOperation::kSetIndexSpec, collection->id, record.view());
     MULTIFORA_ASSIGN_R(Wal::Reservation reservation, impl.reserve_log(batch.size()));

@@ -125,11 +125,13 @@ Status Store::Impl::checkpoint() {
   gate.close();
   const bool changed = changed_since_checkpoint.exchange(false);
   const std::uint64_t log_bytes_before = log_bytes_at_checkpoint;
+  bool refers = false;
   bool load = false;  // is what has come since the last one reason enough?
   Status saved = save_dirty(*expired, *stash);
   Checkpoint* running = nullptr;
   if (saved.ok()) {
     image.position = wal->last_appended();
+    refers = log_refers.exchange(false);
     image.store_meta = table->encode_meta();
     log_bytes_at_checkpoint = wal->appended_bytes();
     load = log_bytes_at_checkpoint - log_bytes_before >= options.checkpoint_log_bytes;
@@ -139,6 +141,8 @@ Status Store::Impl::checkpoint() {
   if (!saved.ok()) return checkpoint_failed(std::move(saved));
   // The image holds what the log has up to its position: that part of the log comes first.
   Status durable = wal->wait_durable(image.position);
+  // What the log refers to is safe only as long as the last checkpoint needs it.
+  if (durable.ok() && refers) keep_history(image.position);
   Status finished = pager->finish_checkpoint(running);
   if (!durable.ok() || !finished.ok()) {
     log_bytes_at_checkpoint = log_bytes_before;
@@ -151,6 +155,7 @@ Status Store::Impl::checkpoint() {
   }
   ++checkpoints;
   quiet_checkpoints = changed ? 0 : quiet_checkpoints + 1;
+  keep_history(image.position);
   Status recycled = wal->recycle(pager->oldest_needed_position(), load);
   log_kept_for_load = load;
   if (!recycled.ok()) {
@@ -174,6 +179,7 @@ void Store::Impl::note_progress() {
 void Store::Impl::want_space() {
   // What idle stashes hold may be what the next writer lacks.
   stashes->drop_idle();
+  disk_full = true;
   if (!changed_since_checkpoint && quiet_checkpoints >= 2) return;
   const std::lock_guard hold(worker_mutex);
   checkpoint_wanted = space_wanted = true;

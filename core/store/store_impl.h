@@ -25,6 +25,9 @@
 
 namespace multifora {
 
+class ChangeFeed;
+class History;
+
 using CollectionPtr = std::shared_ptr<Collection>;
 
 // Records of a dropped collection that the dropping command itself frees; the rest is background work.
@@ -85,6 +88,8 @@ struct Store::Impl {
   std::unique_ptr<Pager> pager;
   std::unique_ptr<CatalogTable> table;
   std::unique_ptr<StashPool> stashes;
+  std::shared_ptr<ChangeFeed> feed;  // the log calls it; followers may outlive the store
+  std::shared_ptr<History> history;
   std::unique_ptr<Wal> wal;
   SpaceKeeper keeper{*this};
   // Checkpoints change the catalog's tree (inside the closed gate); results of retryable writes are read
@@ -125,6 +130,8 @@ struct Store::Impl {
   bool stopping = false;
   bool checkpoint_wanted = false;
   bool space_wanted = false;  // a second checkpoint is to follow
+  std::atomic<bool> log_refers{true};  // to documents in the data file, since the last checkpoint
+  std::atomic<bool> disk_full{false};  // since the history was last written
   std::atomic<int> quiet_checkpoints{0};  // made since the last change
   std::thread worker;
   std::atomic<std::uint64_t> log_bytes_at_checkpoint{0};
@@ -195,7 +202,9 @@ struct Store::Impl {
 
   // --- logging changes --------------------------------------------------------------------------
   // Appends a batch inside the gate; a failure makes the store read-only.
-  Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation, bool refers = false);
+  Result<LogPosition> append(Bytes batch, Wal::Reservation* reservation);
+  Result<LogPosition> append(const LogBatch& batch, Wal::Reservation* reservation, bool refers = false);
+  Result<LogPosition> append(Bytes batch, std::uint32_t width, Wal::Reservation* reservation, bool refers);
   Result<Wal::Reservation> reserve_log(std::size_t size_bytes);
   void mark_dirty(const CollectionPtr& collection, bool description);
   void want_checkpoint();
@@ -252,6 +261,12 @@ struct Store::Impl {
 
   // --- checkpoints and reclaiming ---------------------------------------------------------------
   Status checkpoint();
+  // Everything up to `position`, which is durable in the log, goes into the history of changes.
+  void keep_history(LogPosition position);
+  Result<const Codec*> history_codec() const;
+  Status open_history(LogPosition image);
+  void recover_names(LogPosition image);
+  Result<Bytes> whole_batch(LogPosition position, Bytes batch, Buffer& scratch) const;
   Status save_dirty(const std::vector<std::string>& expired, PageStash& stash);
   Status save_collection(Collection& collection, const std::vector<CollectionId>& gone,
                          PageStash& stash);

@@ -1,6 +1,7 @@
 // Opening: the catalog of the newest checkpoint, then the log's tail. Recovery applies the same
 // functions as commands do; it needs no code in index kinds.
 #include "core/bson/patch.h"
+#include "core/store/change_feed.h"
 #include "core/store/logged_document.h"
 #include "core/store/store_impl.h"
 
@@ -89,9 +90,11 @@ Status Store::Impl::replay(LogPosition position, Bytes batch) {
   LogRecord record;
   while (true) {
     MULTIFORA_ASSIGN(const bool more, reader.next(&record));
-    if (!more) return {};
+    if (!more) break;
     MULTIFORA_TRY(replay_record(record, position, *stash));
   }
+  feed->names().settle(position);
+  return {};
 }
 
 Status Store::Impl::replay_record(const LogRecord& record, LogPosition position,
@@ -121,7 +124,8 @@ Status Store::Impl::replay_record(const LogRecord& record, LogPosition position,
   if (!before)
     return mismatch("it changes record " + std::to_string(record.record_id) + " of " +
                     collection->info->ns + ", which does not exist");
-  if (record.operation != LogOperation::kUpdate) return mutator.remove(record.record_id, *before);
+  if (record.operation != LogOperation::kUpdate && record.operation != LogOperation::kUpdateImage)
+    return mutator.remove(record.record_id, *before);
   MULTIFORA_ASSIGN(const OwnedDocument after, apply_patch(*before, record.patch));
   return mutator.update(record.record_id, *before, after.view(), false);
 }

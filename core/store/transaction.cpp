@@ -207,7 +207,7 @@ class Committer {
       undo(*stash);
       return fail(std::move(status));
     }
-    MULTIFORA_ASSIGN_R(const LogPosition position, store_.append(batch_.bytes(), &reservation));
+    MULTIFORA_ASSIGN_R(const LogPosition position, store_.append(batch_, &reservation));
     if (id_)
       store_.retry.record(id_->lsid, id_->txn_number, id_->statement, outcome_.view(), position);
     return position;
@@ -295,11 +295,18 @@ class Committer {
           break;
         }
         case Kind::kUpdate:
-          batch_.update(collection, mapped(fork, operation.id), operation.key.view(),
-                        operation.patch);
+          if (fork.data->info->pre_images)
+            batch_.update_image(collection, mapped(fork, operation.id), operation.key.view(),
+                                operation.patch);
+          else
+            batch_.update(collection, mapped(fork, operation.id), operation.key.view(),
+                          operation.patch);
           break;
         case Kind::kRemove:
-          batch_.remove(collection, mapped(fork, operation.id), operation.key.view(), false);
+          if (fork.data->info->pre_images)
+            batch_.remove_image(collection, mapped(fork, operation.id), operation.key.view());
+          else
+            batch_.remove(collection, mapped(fork, operation.id), operation.key.view(), false);
           break;
       }
     }

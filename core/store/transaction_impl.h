@@ -16,7 +16,7 @@ struct TransactionOperation {
   Fork* fork = nullptr;
   RecordId id = 0;           // in the fork
   std::size_t document = 0;  // index into the fork's documents; not for kRemove
-  OwnedDocument key;         // {_id: ...}; not for kInsert
+  OwnedDocument key;         // {_id: ...}, or all of it as it was (pre_images); not for kInsert
   Buffer patch;              // of kUpdate
 };
 

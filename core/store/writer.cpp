@@ -23,6 +23,11 @@ OwnedDocument document_key(DocumentView document) {
   return std::move(key).finish();
 }
 
+// A replacement is logged whole: who follows the changes must be told the document as it became.
+Buffer update_patch(DocumentView before, DocumentView after, UpdateKind kind) {
+  return kind == UpdateKind::kReplacement ? make_replacement(after) : make_difference(before, after);
+}
+
 Status Store::Impl::check_document(const CollectionInfo& info, DocumentView document,
                                    bool bypass) const {
   if (document.size_bytes() > limits::kDocumentSizeMax)
@@ -106,10 +111,14 @@ Status LiveWriter::finish(Status status) {
 
 Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) {
   MULTIFORA_TRY(flush_writes());
-  const OwnedDocument key = document_key(before);
+  const bool with_image = collection_->info->pre_images && !capped;
+  const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(before);
   MULTIFORA_TRY(prepare(key.bytes().size() + 64));
   MULTIFORA_TRY(finish(mutator_.remove(id, before)));
-  batch_.remove(collection_->id, id, key.view(), capped);
+  if (with_image)
+    batch_.remove_image(collection_->id, id, key.view());
+  else
+    batch_.remove(collection_->id, id, key.view(), capped);
   return {};
 }
 
@@ -196,14 +205,19 @@ bool LiveWriter::may_refer(DocumentView document) {
   return true;
 }
 
-Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document) {
+Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document,
+                          UpdateKind kind) {
   MULTIFORA_TRY(flush_writes());
   MULTIFORA_TRY(store_.check_replacement(*collection_->info, before, document, bypass_validation_));
-  const Buffer patch = make_patch(before, document);
-  const OwnedDocument key = document_key(document);
+  const Buffer patch = update_patch(before, document, kind);
+  const bool with_image = collection_->info->pre_images;
+  const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(document);
   MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));
   MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
-  batch_.update(collection_->id, id, key.view(), patch);
+  if (with_image)
+    batch_.update_image(collection_->id, id, key.view(), patch);
+  else
+    batch_.update(collection_->id, id, key.view(), patch);
   return {};
 }
 
@@ -237,8 +251,7 @@ Result<LogPosition> LiveWriter::commit() {
     // Statement results were not reserved for; without space for them the log makes it, or fails.
     const bool covered = batch_.bytes().size() <= reserved_bytes_;
     if (!referenced_.empty()) store_.pager->note_referenced(referenced_);
-    position = store_.append(batch_.bytes(), covered ? &reservation_ : nullptr,
-                             !referenced_.empty());
+    position = store_.append(batch_, covered ? &reservation_ : nullptr, !referenced_.empty());
     if (position)
       for (const Statement& statement : statements_)
         store_.retry.record(statement.id.lsid, statement.id.txn_number, statement.id.statement,

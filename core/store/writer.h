@@ -11,6 +11,8 @@ namespace multifora {
 
 // {_id: ...} of a stored document.
 OwnedDocument document_key(DocumentView document);
+// What the log says of an update.
+Buffer update_patch(DocumentView before, DocumentView after, UpdateKind kind);
 
 class LiveWriter final : public CollectionWriter {
  public:
@@ -20,7 +22,8 @@ class LiveWriter final : public CollectionWriter {
 
   CollectionView& view() override;
   Result<RecordId> insert(DocumentView document) override;
-  Status update(RecordId id, DocumentView before, DocumentView document) override;
+  Status update(RecordId id, DocumentView before, DocumentView document,
+                UpdateKind kind = UpdateKind::kFields) override;
   Status remove(RecordId id, DocumentView before) override;
   Status truncate() override;
   void set_statement_result(const StatementId& id, DocumentView result) override;

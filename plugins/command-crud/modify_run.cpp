@@ -232,7 +232,10 @@ class Modifier {
     const DocumentView after = changed ? DocumentView::assume_valid(Bytes(buffer_)) : *before;
     if (statement_.image == ModifyStatement::Image::kAfter)
       MULTIFORA_TRY(take_image(after, details));
-    if (changed) MULTIFORA_TRY(writer.update(id, *before, after));
+    if (changed)
+      MULTIFORA_TRY(writer.update(id, *before, after,
+                                  update_->is_replacement() ? UpdateKind::kReplacement
+                                                            : UpdateKind::kFields));
     ++outcome_.matched;
     if (changed) ++outcome_.modified;
     return {};

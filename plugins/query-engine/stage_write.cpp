@@ -288,7 +288,9 @@ class MergeStage final : public WriteStage {
                                           "or the shard key? :: caused by :: the (immutable) field '_id' was found to have "
                                           "been altered"};
     MULTIFORA_TRY(check_document_size(after.bytes().size()));
-    return writer.update(id, *stored, after.view());
+    const bool replaces = spec_.matched == MergeSpec::Matched::kReplace;
+    return writer.update(id, *stored, after.view(),
+                         replaces ? UpdateKind::kReplacement : UpdateKind::kFields);
   }
 
   Result<OwnedDocument> changed(DocumentView before, DocumentView document) {

@@ -33,6 +33,9 @@ struct ServerConfig {
     std::int64_t checkpoint_secs = 60;
     std::string log_codec = "none";
     std::int64_t cohort_wait_us = 150;
+    std::int64_t history_mb = 1024;
+    std::int64_t history_hours = 24;
+    std::string history_codecs = "lz4,zstd";
     bool read_only = false;
   } storage;
   struct {
