@@ -238,7 +238,8 @@ Status modify_collection(CommandContext& context, const CommandRequest& request,
   for (const auto& [option, field] : {std::pair{"cappedSize", "size"}, {"cappedMax", "max"}}) {
     if (request.has(option)) changes.emplace_back(field, request.option(option));
   }
-  if (changes.empty()) return {};
+  // With nothing to change it is logged nevertheless, as MongoDB does: streams tell it.
+  if (changes.empty() && request.has("index")) return {};
   const OwnedDocument options = replace_fields(info.options.view(), changes);
   MULTIFORA_ASSIGN(const LogPosition position,
                    context.store().set_collection_options(info.ns, options.view()));

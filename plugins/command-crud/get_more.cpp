@@ -1,4 +1,6 @@
 // getMore.
+#include <algorithm>
+
 #include "core/plugin/fail_points.h"
 #include "core/store/transaction.h"
 #include "plugins/command-crud/commands.h"
@@ -25,7 +27,7 @@ Status check(const CommandRequest& request) {
 
 // True: the handler will be called again.
 bool wait_for_writes(CommandContext& context, const CommandRequest& request,
-                     std::uint64_t position) {
+                     std::uint64_t position, ClientCursor::Subscribe subscribe) {
   const std::int64_t now = context.host().clock().monotonic_us();
   auto waiting = std::static_pointer_cast<Waiting>(context.wait_state());
   if (!waiting) {
@@ -38,9 +40,12 @@ bool wait_for_writes(CommandContext& context, const CommandRequest& request,
   Wait wait;
   wait.deadline_us = waiting->deadline_us;
   Store& store = context.store();
-  wait.subscribe = [notifier, &store, position](std::function<void()> wake) {
-    return notifier->subscribe(store, position, std::move(wake));
-  };
+  if (subscribe)
+    wait.subscribe = std::move(subscribe);
+  else
+    wait.subscribe = [notifier, &store, position](std::function<void()> wake) {
+      return notifier->subscribe(store, position, std::move(wake));
+    };
   context.wait_for(std::move(wait));
   return true;
 }
@@ -73,6 +78,20 @@ Status strike(CommandContext& context) {
           "Failing getMore via 'failGetMoreAfterCursorCheckout' failpoint"};
 }
 
+// Codes after which a change stream may be opened again where it was, as the drivers' specification has
+// them; MongoDB marks them.
+Status mark_resumable(Status status, const ClientCursor& cursor) {
+  static constexpr int kCodes[] = {6,   7,   43,  63,  89,   91,    133,   150,   189,
+                                   234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436};
+  const bool listed = std::find(std::begin(kCodes), std::end(kCodes),
+                                static_cast<int>(status.code())) != std::end(kCodes);
+  const bool is_stream = cursor.tailable() && cursor.subscriber() != nullptr;
+  if (!listed || !is_stream || !status.extra().empty()) return status;
+  DocumentBuilder extra;
+  extra.array("errorLabels").append("ResumableChangeStreamError");
+  return std::move(status).with_extra(std::move(extra).finish().take());
+}
+
 Status get_more(CommandContext& context, const CommandRequest& request, DocumentBuilder& reply) {
   MULTIFORA_TRY(check(request));
   const std::string ns =
@@ -80,7 +99,7 @@ Status get_more(CommandContext& context, const CommandRequest& request, Document
   CursorManager& manager = *context.host().service<CursorManager>();
   MULTIFORA_ASSIGN(auto cursor, manager.pin(request.target().as_int64(), ns,
                                             context.session(), &context.interrupt()));
-  MULTIFORA_TRY(strike(context));
+  MULTIFORA_TRY(mark_resumable(strike(context), *cursor->cursor));
   const bool awaits = cursor->cursor->tailable() && cursor->cursor->await_data();
   if (request.has("maxTimeMS") && !awaits)
     return {ErrorCode::kBadValue,
@@ -95,14 +114,20 @@ Status get_more(CommandContext& context, const CommandRequest& request, Document
 
   DocumentBuilder shown = reply.object("cursor");
   ArrayBuilder batch = shown.array("nextBatch");
-  MULTIFORA_ASSIGN(const bool goes_on, fill_batch(*cursor, limits, batch));
+  const Result<bool> filled = fill_batch(*cursor, limits, batch);
+  if (!filled) return mark_resumable(filled.error(), *cursor->cursor);
+  const bool goes_on = *filled;
   const bool empty = batch.count() == 0;
   batch.close();
+  cursor->cursor->append_to_reply(shown);
   MULTIFORA_TRY(cursor->cursor->detach());
   const std::int64_t id = goes_on ? cursor->id : 0;
   if (goes_on) {
+    ClientCursor::Subscribe subscribe;
+    if (empty && awaits) subscribe = cursor->cursor->subscriber();
     cursor.keep_open();
-    if (empty && awaits && wait_for_writes(context, request, position)) return {};
+    if (empty && awaits && wait_for_writes(context, request, position, std::move(subscribe)))
+      return {};
     context.more_to_come = context.exhaust_allowed;
   }
   shown.append("id", id);

@@ -214,7 +214,7 @@ Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuil
       document = cursor.stash.view();
     } else {
       MULTIFORA_ASSIGN_R(const auto next, cursor.cursor->next());
-      if (!next) return cursor.cursor->tailable();
+      if (!next) return cursor.cursor->tailable() && !cursor.cursor->ended();
       document = *next;
     }
     // A batch always takes one document.
@@ -226,8 +226,10 @@ Result<bool> fill_batch(OpenCursor& cursor, const BatchLimits& limits, ArrayBuil
     }
     batch.append(document);
     cursor.has_stash = false;
+    cursor.cursor->delivered();
     ++count;
   }
+  if (cursor.cursor->ended() && !cursor.has_stash) return false;
   return cursor.has_stash || cursor.cursor->tailable() || !cursor.cursor->exhausted();
 }
 
@@ -239,6 +241,7 @@ Status reply_first_batch(CommandContext& context, std::unique_ptr<OpenCursor> cu
   batch.close();
   const std::string ns = cursor->ns;
   std::int64_t id = 0;
+  cursor->cursor->append_to_reply(shown);
   MULTIFORA_TRY(cursor->cursor->detach());
   if (goes_on && !single_batch) {
     const SessionInfo& session = context.session();

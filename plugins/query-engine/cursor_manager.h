@@ -37,6 +37,16 @@ class ClientCursor {
   virtual bool exhausted() const = 0;
   virtual bool tailable() const { return false; }
   virtual bool await_data() const { return false; }
+  // A tailable cursor that has come to its end for good.
+  virtual bool ended() const { return false; }
+  // The latest document went into a batch.
+  virtual void delivered() {}
+  // Appends fields to the cursor of a reply, after the batch.
+  virtual void append_to_reply(DocumentBuilder& cursor) const { static_cast<void>(cursor); }
+  // Of one that awaits data: calls `wake` once when there may be more than now; returns a function that
+  // unregisters. Both may be called when the cursor is gone. Empty: any write may bring some.
+  using Subscribe = std::function<std::function<void()>(std::function<void()> wake)>;
+  virtual Subscribe subscriber() const { return {}; }
   // Gives up locks at the end of a command, and takes them again for the next one.
   virtual Status detach() = 0;
   virtual Status attach(CommandContext& context) = 0;

@@ -23,19 +23,37 @@ class QueryCursor final : public ClientCursor {
 
 class PipelineCursor final : public ClientCursor {
  public:
-  explicit PipelineCursor(std::unique_ptr<PipelineRun> run) : run_(std::move(run)) {}
+  explicit PipelineCursor(std::unique_ptr<PipelineRun> run)
+      : run_(std::move(run)), stream_(run_->pipeline().stream()) {}
   Result<std::optional<DocumentView>> next() override {
-    if (done_) return std::nullopt;
+    if (done_ || ended()) return std::nullopt;
     auto next = run_->next();
+    if (stream_ != nullptr) {
+      if (next && *next) MULTIFORA_TRY_R(stream_->check_output(**next));
+      return next;
+    }
     if (next && !*next) done_ = true;
     return next;
   }
-  bool exhausted() const override { return done_ || run_->exhausted(); }
+  bool exhausted() const override { return done_ || ended() || run_->exhausted(); }
+  bool tailable() const override { return stream_ != nullptr; }
+  bool await_data() const override { return stream_ != nullptr; }
+  bool ended() const override { return stream_ != nullptr && stream_->ended(); }
+  void delivered() override {
+    if (stream_ != nullptr) stream_->delivered();
+  }
+  void append_to_reply(DocumentBuilder& cursor) const override {
+    if (stream_ != nullptr) stream_->append_to_reply(cursor);
+  }
+  Subscribe subscriber() const override {
+    return stream_ != nullptr ? stream_->subscriber() : Subscribe();
+  }
   Status detach() override { return run_->detach(); }
   Status attach(CommandContext& context) override { return run_->attach(context); }
 
  private:
   std::unique_ptr<PipelineRun> run_;
+  StreamSource* const stream_;
   bool done_ = false;
 };
 

@@ -25,7 +25,8 @@ const std::map<std::string, Set> kExceptions = {
     // A part of $switch, not an operator of its own.
     {"expression", {"$case"}},
     {"accumulator", {}},
-    {"stage", {}},
+    // Stages of another plugin, command-change-stream.
+    {"stage", {"$changeStream", "$changeStreamSplitLargeEvent"}},
 };
 
 std::string read(const std::filesystem::path& path) {

@@ -44,6 +44,7 @@ Status check_positions(const StageList& stages) {
 }
 
 Status check_collection(const StageList& stages, const PipelineContext& context) {
+  if (!stages.empty() && (stages.front()->flags() & kAnyTarget) != 0) return {};
   const bool without = !stages.empty() && (stages.front()->flags() & kNoCollection) != 0;
   if (context.collection.empty() && !without)
     return {ErrorCode::kInvalidNamespace,
@@ -61,7 +62,7 @@ Status check_collection(const StageList& stages, const PipelineContext& context)
 
 Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext& context,
                    StageList& out) {
-  const StageRow* row = find_stage(name);
+  const StageRow* row = find_stage(name, context.host);
   if (row == nullptr)
     return {location_code(40324), fmt::format("Unrecognized pipeline stage name: '{}'", name)};
   if ((row->flags & kNotInStrictApi) != 0 && context.command != nullptr &&
@@ -92,6 +93,8 @@ Result<std::unique_ptr<Pipeline>> Pipeline::parse(const std::vector<DocumentView
   }
   MULTIFORA_TRY_R(check_positions(list));
   MULTIFORA_TRY_R(check_collection(list, context));
+  for (std::size_t i = 0; i < list.size(); ++i)
+    MULTIFORA_TRY_R(list[i]->check_followers(std::span(list).subspan(i + 1)));
   optimise(list);
   pipeline->impl_->chain();
   return pipeline;
@@ -213,6 +216,10 @@ bool Pipeline::empty() const {
   return impl_->stages.empty();
 }
 
+StreamSource* Pipeline::stream() const {
+  return impl_->stages.empty() ? nullptr : impl_->stages.front()->stream();
+}
+
 void Pipeline::append_explain(ArrayBuilder& out) const {
   for (const StagePtr& s : impl_->stages) s->append_to(out);
 }
@@ -270,9 +277,9 @@ Status check_pipeline(const std::vector<OwnedDocument>& stages, PipelineContext&
 }
 
 Status forbid_stages(const std::vector<OwnedDocument>& stages, std::uint32_t flag, int code,
-                     std::string_view inside) {
+                     std::string_view inside, const PluginHost* host) {
   for (const OwnedDocument& d : stages) {
-    const StageRow* row = find_stage(d.view().first().name());
+    const StageRow* row = find_stage(d.view().first().name(), host);
     if (row != nullptr && (row->flags & flag) != 0)
       return {location_code(code),
               fmt::format("{} is not allowed to be used within {}", row->name, inside)};

@@ -23,6 +23,7 @@
 namespace multifora {
 
 class CommandContext;
+class DocumentBuilder;
 class Pipeline;
 
 // Everything a stage may need from its surroundings. One a command; outlives the pipeline's runs.
@@ -64,6 +65,25 @@ class Stage {
   Stage* source_ = nullptr;
 };
 
+// A source whose documents never end, such as a change stream. The cursor over it stays open without
+// documents, and asks here when there may be more and what its replies say beside them.
+class StreamSource {
+ public:
+  virtual ~StreamSource() = default;
+  // The pipeline's latest document was put into a batch.
+  virtual void delivered() = 0;
+  // The source's latest document was its last one ever.
+  virtual bool ended() const = 0;
+  // Appends fields to the reply's cursor.
+  virtual void append_to_reply(DocumentBuilder& cursor) const = 0;
+  // Calls `wake` once when there may be more than now; returns a function that unregisters. Both may
+  // be called when this source is gone.
+  using Subscribe = std::function<std::function<void()>(std::function<void()> wake)>;
+  virtual Subscribe subscriber() const = 0;
+  // May the pipeline give out `document`, made from the source's latest one?
+  virtual Status check_output(DocumentView document) const = 0;
+};
+
 class Pipeline {
  public:
   // Codes: 40323 (a stage has not exactly one field), 40324 (unknown stage), 40601/40602 (position) ...
@@ -92,6 +112,7 @@ class Pipeline {
   Status attach();
   bool writes() const;     // ends in $out or $merge
   bool empty() const;      // no stage left
+  StreamSource* stream() const;  // of the first stage; null: its documents end
   void append_explain(ArrayBuilder& out) const;
 
  private:

@@ -5,6 +5,7 @@
 #include "plugins/query-engine/filter_compiler.h"
 #include "plugins/query-engine/find_source.h"
 #include "plugins/query-engine/index_filters.h"
+#include "plugins/query-engine/stage.h"
 
 namespace multifora {
 
@@ -17,6 +18,7 @@ static Status register_plugin(PluginHost& host) {
   MULTIFORA_TRY(host.add_service(std::make_shared<ExplainRegistry>()));
   MULTIFORA_TRY(host.add_service(std::make_shared<WriteNotifier>()));
   MULTIFORA_TRY(host.add_service(std::make_shared<IndexFilters>()));
+  MULTIFORA_TRY(host.add_service(std::make_shared<StageRegistry>()));
   return host.set_filter_compiler(make_filter_compiler());
 }
 

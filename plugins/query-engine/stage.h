@@ -25,6 +25,7 @@ enum StageFlags : std::uint32_t {
   kNoCollection = 1u << 4,     // only {aggregate: 1}
   kMakesDocuments = 1u << 5,   // has no source
   kNotInStrictApi = 1u << 6,   // APIStrictError for clients that ask for the versioned API only
+  kAnyTarget = 1u << 7,        // on a collection or with {aggregate: 1}
 };
 
 // What $unwind was told; other stages can do it on the way.
@@ -49,6 +50,13 @@ class PipelineStage : public Stage {
   // Takes over what the following stage does, which is then dropped. False: it cannot.
   virtual bool absorb(const PipelineStage&) { return false; }
   virtual const UnwindSpec* unwind() const { return nullptr; }
+  // Not null: a source that never ends.
+  virtual StreamSource* stream() { return nullptr; }
+  // Looks at the whole pipeline once it is parsed; for rules about what follows.
+  virtual Status check_followers(std::span<const std::unique_ptr<PipelineStage>> followers) const {
+    static_cast<void>(followers);
+    return {};
+  }
 
   // $out and $merge: first collects everything, then (no lock is held) writes.
   virtual bool writes() const { return false; }
@@ -80,8 +88,19 @@ struct StageRow {
   std::uint32_t flags = 0;
 };
 
-// stage_table.cpp; null: unknown.
-const StageRow* find_stage(std::string_view name);
+// Stages of other plugins. A service of the PluginHost; filled while plugins register.
+class StageRegistry {
+ public:
+  // AlreadyInitialized for a name that there is already.
+  Status add(const StageRow* row);
+  const StageRow* find(std::string_view name) const;
+
+ private:
+  std::vector<const StageRow*> rows_;
+};
+
+// stage_table.cpp; null: unknown. `host` may be null: only this plugin's own.
+const StageRow* find_stage(std::string_view name, const PluginHost* host);
 // Parses {name: spec}; for stages that are made of others.
 Status parse_stage(std::string_view name, const ValueView& spec, PipelineContext& context,
                    StageList& out);
@@ -104,7 +123,7 @@ std::vector<DocumentView> views_of(const std::vector<OwnedDocument>& documents);
 Status check_pipeline(const std::vector<OwnedDocument>& stages, PipelineContext& sub);
 // Checks `flag`ged stages: fails with `code` where one of them has the flag.
 Status forbid_stages(const std::vector<OwnedDocument>& stages, std::uint32_t flag, int code,
-                     std::string_view inside);
+                     std::string_view inside, const PluginHost* host);
 
 // A source over documents in memory or a spool.
 class ListSource final : public Stage {

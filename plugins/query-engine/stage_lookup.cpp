@@ -407,7 +407,7 @@ Status parse_lookup(const StageRow&, const ValueView& value, PipelineContext& co
                         type_text(value))};
   LookupSpec spec;
   MULTIFORA_TRY(read_spec(value.as_document(), context, spec));
-  MULTIFORA_TRY(forbid_stages(spec.pipeline, kNotInSubPipeline, 51047, "$lookup"));
+  MULTIFORA_TRY(forbid_stages(spec.pipeline, kNotInSubPipeline, 51047, "$lookup", context.host));
   MULTIFORA_ASSIGN(auto sub, make_sub_context(context, spec.from));
   std::vector<int> slots;
   for (const std::string& name : spec.let_names) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/plugin/host.h"
 #include "plugins/query-engine/stage.h"
 
 namespace multifora {
@@ -24,9 +25,24 @@ const Table& table() {
 
 }  // namespace
 
-const StageRow* find_stage(std::string_view name) {
-  const auto it = table().find(name);
-  return it == table().end() ? nullptr : it->second;
+Status StageRegistry::add(const StageRow* row) {
+  if (find_stage(row->name, nullptr) != nullptr || find(row->name) != nullptr)
+    return {ErrorCode::kAlreadyInitialized,
+            "a stage named '" + std::string(row->name) + "' is registered already"};
+  rows_.push_back(row);
+  return {};
+}
+
+const StageRow* StageRegistry::find(std::string_view name) const {
+  for (const StageRow* row : rows_)
+    if (row->name == name) return row;
+  return nullptr;
+}
+
+const StageRow* find_stage(std::string_view name, const PluginHost* host) {
+  if (const auto it = table().find(name); it != table().end()) return it->second;
+  const auto* others = host != nullptr ? host->service<StageRegistry>() : nullptr;
+  return others != nullptr ? others->find(name) : nullptr;
 }
 
 std::vector<std::string_view> stage_names() {

@@ -84,7 +84,7 @@ Status parse_union_with(const StageRow&, const ValueView& value, PipelineContext
     return {ErrorCode::kFailedToParse,
             "$unionWith stage without explicit collection must have a pipeline with "
             "$documents as first stage"};
-  MULTIFORA_TRY(forbid_stages(stages, kNotInSubPipeline, 31441, "$unionWith"));
+  MULTIFORA_TRY(forbid_stages(stages, kNotInSubPipeline, 31441, "$unionWith", context.host));
   MULTIFORA_ASSIGN(auto sub, make_sub_context(context, collection));
   MULTIFORA_TRY(check_pipeline(stages, *sub));
   out.push_back(std::make_unique<UnionWithStage>(context, std::move(collection), std::move(stages),
@@ -191,7 +191,8 @@ Status parse_facet(const StageRow&, const ValueView& value, PipelineContext& con
     if (f.stages.empty())
       return {ErrorCode::kBadValue,
               fmt::format("sub-pipeline in $facet stage cannot be empty: {}", e.name())};
-    MULTIFORA_TRY(forbid_stages(f.stages, kNotInFacet, 40600, "a $facet stage"));
+    MULTIFORA_TRY(forbid_stages(f.stages, kNotInFacet, 40600, "a $facet stage",
+                                context.host));
     MULTIFORA_TRY(check_pipeline(f.stages, *sub));
     facets.push_back(std::move(f));
   }

@@ -25,13 +25,7 @@ Status no_sharding(const StageRow& row, const ValueView&, PipelineContext&, Stag
   return {location_code(6789101), fmt::format("The {} stage can only be run on mongoS", row.name)};
 }
 
-Status no_change_streams(const StageRow& row, const ValueView&, PipelineContext&, StageList&) {
-  return {location_code(40573), fmt::format("The {} stage is only supported where change streams are", row.name)};
-}
-
 constexpr StageRow kRows[] = {
-    {"$changeStream", no_change_streams, kMustBeFirst | kNotInFacet},
-    {"$changeStreamSplitLargeEvent", no_change_streams, kMustBeLast},
     {"$geoNear", no_geo_index, kMustBeFirst | kNotInFacet},
     {"$listSampledQueries", no_sharding, kMustBeFirst | kNotInFacet},
     {"$listSearchIndexes", no_search, kMustBeFirst | kNotInFacet},
