@@ -21,6 +21,19 @@ class PyMongo(unittest.TestCase):
         self.assertTrue(hello["ismaster"])
         self.assertEqual(hello["setName"], "rs0")
 
+    def test_watch(self):
+        watched = self.db.watched
+        watched.insert_one({"_id": 0})
+        with watched.watch(max_await_time_ms=100) as stream:
+            self.assertIsNone(stream.try_next())
+            watched.insert_one({"_id": 1})
+            watched.update_one({"_id": 1}, {"$set": {"a": 1}})
+            first = stream.next()
+            self.assertEqual(first["operationType"], "insert")
+            self.assertEqual(stream.next()["updateDescription"]["updatedFields"], {"a": 1})
+        with self.db.watch(resume_after=first["_id"], full_document="updateLookup") as stream:
+            self.assertEqual(stream.next()["fullDocument"], {"_id": 1, "a": 1})
+
     def test_types_round_trip(self):
         document = {
             "_id": bson.ObjectId(), "int": 1, "long": bson.Int64(2**40), "double": 2.5, "text": "ahoj",
