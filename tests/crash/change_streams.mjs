@@ -113,8 +113,9 @@ class Writer {
     }
   }
   async run(uri, stopped) {
-    const client = await new MongoClient(uri, {retryWrites: false, serverSelectionTimeoutMS: 500}).connect();
+    const client = new MongoClient(uri, {retryWrites: false, serverSelectionTimeoutMS: 500});
     try {
+      await client.connect();
       while (!stopped.value) await this.step(client);
     } catch { /* the server is gone */ }
     await client.close(true).catch(() => {});
@@ -151,8 +152,9 @@ class Reader {
   }
   // Until `stopped`, or the server is gone.
   async run(uri, stopped) {
-    const client = await new MongoClient(uri, {serverSelectionTimeoutMS: 500}).connect();
+    const client = new MongoClient(uri, {serverSelectionTimeoutMS: 500});
     try {
+      await client.connect();
       while (!stopped.value) {
         const stream = this.open(client);
         ++this.resumes;
