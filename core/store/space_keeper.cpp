@@ -425,8 +425,6 @@ Status SpaceKeeper::compact(Interrupt& interrupt) {
     return status;
   };
   stuck_.clear();
-  // What has been retired until now is free afterwards.
-  if (Status status = store_.checkpoint(); !status.ok()) return end(std::move(status));
   if (Status status = pack_records(); !status.ok()) return end(std::move(status));
   std::uint64_t target = needed_bytes();
   // Where records do not fit into what is before the target, it was too low.

@@ -40,7 +40,7 @@ class SpaceKeeper {
 
   // What compact() could make the file shorter by, about.
   std::uint64_t reclaimable_bytes() const;
-  // Makes the file as short as it can be now. Writers go on. Interrupted, OutOfDiskSpace ...: what
+  // Makes the file as short as it can be, best after a checkpoint. Writers go on. Interrupted, OutOfDiskSpace ...: what
   // was done until then stays done.
   Status compact(Interrupt& interrupt);
 

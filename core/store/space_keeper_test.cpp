@@ -26,8 +26,6 @@ struct Space {
     options.memory_budget_bytes = 256u << 20;
     options.checkpoint_interval_ms = 1'000'000;
     options.space_patience_ms = 1'000'000;
-    // These tests wait for the background's checkpoints, which writing history makes longer.
-    options.history_bytes_max = 0;
   }
   Status open() {
     store.reset();

@@ -366,6 +366,7 @@ LogPosition Store::durable_position() const { return impl_->wal->last_durable();
 Status Store::checkpoint() { return impl_->checkpoint(); }
 Result<std::uint64_t> Store::compact(std::uint64_t bytes_min, bool dry_run, Interrupt& interrupt) {
   MULTIFORA_TRY_R(impl_->writable());
+  MULTIFORA_TRY_R(checkpoint());  // what has been retired until now is free afterwards
   const std::uint64_t estimate = impl_->keeper.reclaimable_bytes();
   if (dry_run) return estimate;
   if (estimate < bytes_min) return std::uint64_t{0};

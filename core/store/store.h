@@ -170,8 +170,8 @@ class Store {
   LogPosition durable_position() const;
   Status checkpoint();                   // now; returns when it is durable
   // Makes the data file as short as it can be, beside readers and writers; returns the bytes given
-  // back to the file system. Does nothing where about less than `bytes_min` can be (0 is returned),
-  // or with `dry_run`, which returns that estimate. The background does the same, slowly.
+  // back to the file system. Does no more than a checkpoint where less than about `bytes_min` can be (0 is
+  // returned), or with `dry_run`, which returns that estimate. The background does the same, slowly.
   Result<std::uint64_t> compact(std::uint64_t bytes_min, bool dry_run, Interrupt& interrupt);
   // Not OK: read-only after a failed write or sync, with what to do; or opened read-only.
   Status health() const;
