@@ -2,6 +2,9 @@
 // of it. The format stands at the top of patch.cpp; applying it needs nothing of the query engine.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "core/base/status.h"
 #include "core/bson/view.h"
 
@@ -13,8 +16,10 @@ namespace multifora {
 // where both are within the limits of documents (limits.h). Costs about as much as comparing the
 // two.
 Buffer make_patch(DocumentView before, DocumentView after);
-// The difference, also where a replacement would be shorter: it can be visited.
-Buffer make_difference(DocumentView before, DocumentView after);
+// The difference, also where a replacement would be shorter: it can be visited. `assigned`: dotted paths
+// (elements by index) of objects and arrays that are told as a whole though only a part has changed.
+Buffer make_difference(DocumentView before, DocumentView after,
+                       std::span<const std::string> assigned = {});
 Buffer make_replacement(DocumentView after);
 // InvalidBSON where the patch is malformed or does not fit `before`; never reads outside it. The
 // result is valid BSON whatever the patch holds.

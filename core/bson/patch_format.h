@@ -163,6 +163,7 @@ class Cursor {
 };
 
 // The patch of kind diff, also where a replacement would be shorter.
-Buffer make_diff(DocumentView before, DocumentView after);
+Buffer make_diff(DocumentView before, DocumentView after,
+                 std::span<const std::string> assigned = {});
 
 }  // namespace multifora::patch_format

@@ -1,4 +1,5 @@
 // Finding the difference of two documents. The format is written down at the top of patch.cpp.
+#include <algorithm>
 #include <bit>
 #include <optional>
 #include <unordered_map>
@@ -146,17 +147,30 @@ class StepWriter {
   Buffer removed_names_;
 };
 
+// The fields that are told as a whole, and where the comparison is.
+struct Assigned {
+  std::span<const std::string> paths;
+  std::string at;  // dotted, with a dot behind; only where there are paths
+
+  bool contains(std::string_view name) const {
+    return std::ranges::any_of(paths, [&](const std::string& path) {
+      return path.size() == at.size() + name.size() && path.starts_with(at) && path.ends_with(name);
+    });
+  }
+};
+
 // One level of the difference.
 class Differ {
  public:
   // The first `known_equal` bytes of the two's elements are the same.
   Differ(DocumentView before, DocumentView after, bool is_array, std::size_t known_equal,
-         Buffer& out)
+         Assigned& assigned, Buffer& out)
       : before_(before),
         a_(before),
         b_(after),
         is_array_(is_array),
         known_equal_(known_equal),
+        assigned_(assigned),
         out_(out),
         steps_(out) {}
 
@@ -208,16 +222,23 @@ class Differ {
   }
 
   bool nested(const ValueView& from, const ValueView& to) {
+    const std::string_view name = a_.element().name();
+    if (!assigned_.paths.empty() && assigned_.contains(name)) return false;
     const bool is_array = from.type() == BsonType::kArray;
     const char* elements = from.data() + 4;
     const std::size_t known =
         equal_to_ > elements ? static_cast<std::size_t>(equal_to_ - elements) : 0;
     Buffer inner;
-    if (!Differ(from.as_document(), to.as_document(), is_array, known, inner).run()) return false;
+    const std::size_t outside = assigned_.at.size();
+    if (!assigned_.paths.empty()) assigned_.at.append(name).push_back('.');
+    const bool kept =
+        Differ(from.as_document(), to.as_document(), is_array, known, assigned_, inner).run();
+    assigned_.at.resize(outside);
+    if (!kept) return false;
     // Those who follow the changes are told what changed inside, unless that is absurdly much.
     constexpr std::size_t kAlwaysInside = 64;
     if (inner.size() > 2 * to.size_bytes() + kAlwaysInside) return false;
-    steps_.descend(a_.element().name(), is_array_, is_array);
+    steps_.descend(name, is_array_, is_array);
     out_.append(inner);
     return true;
   }
@@ -238,6 +259,7 @@ class Differ {
   pf::Cursor b_;
   bool is_array_;
   std::size_t known_equal_;
+  Assigned& assigned_;
   const char* equal_to_ =
       nullptr;  // in `before`: up to here the last comparison found no difference
   Buffer& out_;
@@ -247,9 +269,11 @@ class Differ {
 
 }  // namespace
 
-Buffer patch_format::make_diff(DocumentView before, DocumentView after) {
+Buffer patch_format::make_diff(DocumentView before, DocumentView after,
+                               std::span<const std::string> assigned) {
   Buffer out(1, static_cast<char>(pf::Kind::kDiff));
-  Differ(before, after, false, 0, out).run();
+  Assigned whole{assigned, {}};
+  Differ(before, after, false, 0, whole, out).run();
   return out;
 }
 
@@ -259,8 +283,9 @@ Buffer make_patch(DocumentView before, DocumentView after) {
   return make_replacement(after);
 }
 
-Buffer make_difference(DocumentView before, DocumentView after) {
-  return pf::make_diff(before, after);
+Buffer make_difference(DocumentView before, DocumentView after,
+                       std::span<const std::string> assigned) {
+  return pf::make_diff(before, after, assigned);
 }
 
 Buffer make_replacement(DocumentView after) {

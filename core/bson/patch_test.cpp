@@ -84,6 +84,21 @@ TEST_CASE("patch: what change streams report") {
         expected(R"({".":2})"));
 }
 
+TEST_CASE("patch: what an update assigned as a whole is told as a whole") {
+  const OwnedDocument before = parse(R"({"_id":1,"a":{"b":1,"c":{"d":1,"e":1}},"f":[{"g":{"h":1,"i":1}},2]})");
+  const OwnedDocument after = parse(R"({"_id":1,"a":{"b":1,"c":{"d":2,"e":1}},"f":[{"g":{"h":2,"i":1}},2]})");
+  const auto told = [&](std::vector<std::string> assigned) {
+    const Buffer patch = make_difference(before.view(), after.view(), assigned);
+    CHECK(apply_patch(before.view(), patch)->bytes() == after.bytes());
+    return to_extended_json(describe_patch(patch)->view()["updatedFields"].as_document());
+  };
+  CHECK(told({}) == R"({"a.c.d":2,"f.0.g.h":2})");
+  CHECK(told({"a"}) == R"({"a":{"b":1,"c":{"d":2,"e":1}},"f.0.g.h":2})");
+  CHECK(told({"a.c", "f.0.g"}) == R"({"a.c":{"d":2,"e":1},"f.0.g":{"h":2,"i":1}})");
+  CHECK(told({"f"}) == R"({"a.c.d":2,"f":[{"g":{"h":2,"i":1}},2]})");
+  CHECK(told({"c", "a.c.d.x", "0.g"}) == told({}));
+}
+
 TEST_CASE("patch: paths that can be mistaken are told apart") {
   const auto clear = [](std::string_view before_json, std::string_view after_json) {
     const OwnedDocument before = parse(before_json), after = parse(after_json);

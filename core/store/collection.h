@@ -99,8 +99,11 @@ struct StatementId {
   std::int32_t statement = 0;
 };
 
-// What an update is to those who follow the changes: some fields, or a whole new document.
-enum class UpdateKind { kFields, kReplacement };
+// What those who follow the changes are told of an update: the fields that differ, or a whole new document.
+struct UpdateShape {
+  bool replacement = false;
+  std::span<const std::string> assigned;  // see make_difference() in core/bson/patch.h
+};
 
 // Changes to one collection, one log batch. Each call is atomic by itself: after a failure (DuplicateKey,
 // DocumentValidationFailure, OutOfDiskSpace, BSONObjectTooLarge ...) that call changed nothing and the
@@ -118,7 +121,7 @@ class CollectionWriter {
   virtual Result<RecordId> insert(DocumentView document) = 0;
   // The document at `id` becomes `document`; `before` must be its current content (view().find).
   virtual Status update(RecordId id, DocumentView before, DocumentView document,
-                        UpdateKind kind = UpdateKind::kFields) = 0;
+                        const UpdateShape& shape = {}) = 0;
   virtual Status remove(RecordId id, DocumentView before) = 0;
   virtual Status truncate() = 0;  // removes every record
 

@@ -123,14 +123,14 @@ OwnedDocument ForkWriter::logged_key(DocumentView before) const {
 }
 
 Status ForkWriter::update(RecordId id, DocumentView before, DocumentView document,
-                          UpdateKind kind) {
+                          const UpdateShape& shape) {
   MULTIFORA_TRY(may_write());
   MULTIFORA_TRY(transaction_.store.check_replacement(*fork_.data->info, before, document,
                                                      bypass_validation_));
   MULTIFORA_TRY(transaction_.claim(fork_, id));
   TransactionOperation operation{TransactionOperation::Kind::kUpdate, &fork_, id,
                                  fork_.documents.size(), logged_key(before),
-                                 update_patch(before, document, kind)};
+                                 update_patch(before, document, shape)};
   MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
   return transaction_.note(std::move(operation), document.size_bytes());
 }

@@ -77,7 +77,7 @@ class ForkWriter final : public CollectionWriter {
   CollectionView& view() override { return view_; }
   Result<RecordId> insert(DocumentView document) override;
   Status update(RecordId id, DocumentView before, DocumentView document,
-                UpdateKind kind = UpdateKind::kFields) override;
+                const UpdateShape& shape = {}) override;
   Status remove(RecordId id, DocumentView before) override;
   Status truncate() override;
   void set_statement_result(const StatementId&, DocumentView) override {}

@@ -24,8 +24,9 @@ OwnedDocument document_key(DocumentView document) {
 }
 
 // A replacement is logged whole: who follows the changes must be told the document as it became.
-Buffer update_patch(DocumentView before, DocumentView after, UpdateKind kind) {
-  return kind == UpdateKind::kReplacement ? make_replacement(after) : make_difference(before, after);
+Buffer update_patch(DocumentView before, DocumentView after, const UpdateShape& shape) {
+  return shape.replacement ? make_replacement(after)
+                           : make_difference(before, after, shape.assigned);
 }
 
 Status Store::Impl::check_document(const CollectionInfo& info, DocumentView document,
@@ -206,10 +207,10 @@ bool LiveWriter::may_refer(DocumentView document) {
 }
 
 Status LiveWriter::update(RecordId id, DocumentView before, DocumentView document,
-                          UpdateKind kind) {
+                          const UpdateShape& shape) {
   MULTIFORA_TRY(flush_writes());
   MULTIFORA_TRY(store_.check_replacement(*collection_->info, before, document, bypass_validation_));
-  const Buffer patch = update_patch(before, document, kind);
+  const Buffer patch = update_patch(before, document, shape);
   const bool with_image = collection_->info->pre_images;
   const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(document);
   MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));

@@ -12,7 +12,7 @@ namespace multifora {
 // {_id: ...} of a stored document.
 OwnedDocument document_key(DocumentView document);
 // What the log says of an update.
-Buffer update_patch(DocumentView before, DocumentView after, UpdateKind kind);
+Buffer update_patch(DocumentView before, DocumentView after, const UpdateShape& shape);
 
 class LiveWriter final : public CollectionWriter {
  public:
@@ -23,7 +23,7 @@ class LiveWriter final : public CollectionWriter {
   CollectionView& view() override;
   Result<RecordId> insert(DocumentView document) override;
   Status update(RecordId id, DocumentView before, DocumentView document,
-                UpdateKind kind = UpdateKind::kFields) override;
+                const UpdateShape& shape = {}) override;
   Status remove(RecordId id, DocumentView before) override;
   Status truncate() override;
   void set_statement_result(const StatementId& id, DocumentView result) override;

@@ -92,6 +92,36 @@ struct Env {
 
 using Types = std::vector<std::string>;
 
+TEST_CASE_FIXTURE(Env, "an update is told by the fields that its operators name") {
+  must(R"({"insert":"c","documents":[{"_id":1,"o":{"x":1,"y":{"z":1,"w":1}},"few":[1,2,3],"none":[],
+          "deep":[{"k":1,"v":{"a":1,"b":1}},{"k":2,"v":{"a":1,"b":1}}]}]})");
+  Reply stream = watch();
+  const auto told = [&](const std::string& update, const std::string& more_options = "") {
+    must(R"({"update":"c","updates":[{"q":{"_id":1},"u":)" + update + more_options + "}]}");
+    const Reply reply = more(stream);
+    REQUIRE(reply.events.size() == 1);
+    const DocumentView what = reply.events[0].view()["updateDescription"].as_document();
+    return to_extended_json(what["updatedFields"].as_document()) +
+           (what["truncatedArrays"].as_document().empty() ? "" : " truncated");
+  };
+  CHECK(told(R"({"$set":{"o":{"x":1,"y":{"z":2,"w":1}}}})") == R"({"o":{"x":1,"y":{"z":2,"w":1}}})");
+  CHECK(told(R"({"$set":{"o.y":{"z":3,"w":1}}})") == R"({"o.y":{"z":3,"w":1}})");
+  CHECK(told(R"({"$set":{"o.y.z":4}})") == R"({"o.y.z":4})");
+  CHECK(told(R"({"$max":{"o.y":{"z":9,"w":1}}})") == R"({"o.y":{"z":9,"w":1}})");
+  CHECK(told(R"({"$set":{"deep.$[d].v":{"a":2,"b":1}}})", R"(,"arrayFilters":[{"d.k":2}])") ==
+        R"({"deep.1.v":{"a":2,"b":1}})");
+  // Arrays: as MongoDB's manual shows, only a value pushed behind others is told by its place.
+  CHECK(told(R"({"$push":{"none":1}})") == R"({"none":[1]})");
+  CHECK(told(R"({"$push":{"none":2}})") == R"({"none.1":2})");
+  CHECK(told(R"({"$push":{"none":{"$each":[0],"$position":0}}})") == R"({"none":[0,1,2]})");
+  CHECK(told(R"({"$pull":{"few":3}})") == R"({"few":[1,2]})");
+  CHECK(told(R"({"$pop":{"few":1}})") == R"({"few":[1]})");
+  CHECK(told(R"({"$addToSet":{"few":7}})") == R"({"few":[1,7]})");
+  // A pipeline names no fields: what differs is told.
+  CHECK(told(R"([{"$set":{"o":{"x":1,"y":{"z":10,"w":1}}}}])") == R"({"o.y.z":10})");
+  CHECK(told(R"([{"$set":{"few":{"$slice":["$few",1]}}}])") == "{} truncated");
+}
+
 TEST_CASE("tokens: what is made is read, in the order of events") {
   std::vector<ResumeToken> tokens = {ResumeToken::from(5 << 8),
                                      {5 << 8, ResumeToken::Kind::kEvent, 0, false, 0},

@@ -227,6 +227,8 @@ class Modifier {
       return {};
     }
     UpdateInput input = input_for(*before, &details);
+    assigned_.clear();
+    input.assigned = &assigned_;
     buffer_.clear();
     MULTIFORA_ASSIGN(const bool changed, update_->apply(input, query_->eval(), buffer_));
     const DocumentView after = changed ? DocumentView::assume_valid(Bytes(buffer_)) : *before;
@@ -234,8 +236,8 @@ class Modifier {
       MULTIFORA_TRY(take_image(after, details));
     if (changed)
       MULTIFORA_TRY(writer.update(id, *before, after,
-                                  update_->is_replacement() ? UpdateKind::kReplacement
-                                                            : UpdateKind::kFields));
+                                  {.replacement = update_->is_replacement(),
+                                                             .assigned = assigned_}));
     ++outcome_.matched;
     if (changed) ++outcome_.modified;
     return {};
@@ -354,6 +356,7 @@ class Modifier {
   bool match_details_ = false;
   ModifyOutcome outcome_;
   Buffer buffer_;
+  std::vector<std::string> assigned_;  // by the update of one document
 };
 
 }  // namespace

@@ -290,7 +290,7 @@ class MergeStage final : public WriteStage {
     MULTIFORA_TRY(check_document_size(after.bytes().size()));
     const bool replaces = spec_.matched == MergeSpec::Matched::kReplace;
     return writer.update(id, *stored, after.view(),
-                         replaces ? UpdateKind::kReplacement : UpdateKind::kFields);
+                         {.replacement = replaces, .assigned = {}});
   }
 
   Result<OwnedDocument> changed(DocumentView before, DocumentView document) {

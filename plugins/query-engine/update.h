@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/base/status.h"
@@ -27,6 +28,8 @@ struct UpdateInput {
                                        // caller makes one where the result has none)
   std::uint64_t cluster_time = 0;      // $currentDate timestamp
   std::int64_t now_ms = 0;
+  // Receives the paths of objects and arrays that were set as a whole, for UpdateShape; may be null.
+  std::vector<std::string>* assigned = nullptr;
 };
 
 class Update {

@@ -41,6 +41,8 @@ class Operator {
   virtual Result<Value> apply(const ValueView& current, UpdateState& state) const = 0;
   // Does it make a field that is not there, and the objects on the way?
   virtual bool creates(const UpdateState&) const { return true; }
+  // Has it changed some elements of `current`, and not the array as a whole?
+  virtual bool changes_elements(const ValueView&) const { return false; }
   // Where a scalar stands on the way: nothing to do, or PathNotViable?
   virtual bool tolerates_scalars() const { return false; }
 };

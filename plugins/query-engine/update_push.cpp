@@ -54,6 +54,9 @@ class PushOperator final : public Operator {
     if (!values.empty()) state.modified = true;
     return Value::array(std::move(out).finish());
   }
+  bool changes_elements(const ValueView& current) const override {
+    return !has_position && !has_slice && !sort.given && !current.as_document().empty();
+  }
 
  private:
   std::ptrdiff_t insert_at(std::size_t size) const {

@@ -102,11 +102,19 @@ class Walk {
   Status leaf(const Operator& op, std::string_view name, const ValueView& current,
               DocumentBuilder& out, bool in_array) {
     MULTIFORA_ASSIGN(const Value value, op.apply(current, state_));
+    note_assigned(op, current, value);
     if (!value.missing())
       out.append(name, value.view());
     else if (in_array)
       out.append_null(name);
     return {};
+  }
+
+  // A difference looks into what stays an object or an array.
+  void note_assigned(const Operator& op, const ValueView& current, const Value& value) {
+    if (state_.input.assigned == nullptr || value.missing() || value.type() != current.type()) return;
+    if (current.type() != BsonType::kObject && current.type() != BsonType::kArray) return;
+    if (!op.changes_elements(current)) state_.input.assigned->push_back(state_.dotted_path());
   }
 
   Status inner(const Node& node, std::string_view name, const ValueView& current,
