@@ -48,7 +48,7 @@ ChangeStreamStage::ChangeStreamStage(PipelineContext& context, DocumentView give
       options_(std::move(options)),
       feed_(context.store->changes()),
       follower_(std::make_shared<ChangeFeed::Follower>(feed_)),
-      maker_(*context.store, options_) {}
+      maker_(*context.store, *context.host, options_) {}
 
 Result<std::unique_ptr<ChangeStreamStage>> ChangeStreamStage::open(PipelineContext& context, DocumentView given,
                                                                    StreamOptions options) {

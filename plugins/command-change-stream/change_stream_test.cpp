@@ -1,4 +1,7 @@
 // Change streams through the commands: events, resuming, rules of the pipeline, ends.
+#include <chrono>
+#include <thread>
+
 #include "core/store/transaction.h"
 #include "plugins/command-change-stream/resume_token.h"
 #include "plugins/command-crud/crud_test_support.h"
@@ -91,6 +94,42 @@ struct Env {
 };
 
 using Types = std::vector<std::string>;
+
+TEST_CASE_FIXTURE(Env, "documents as they were are told for as long as changeStreamOptions says") {
+  const auto parameter = [&](std::string_view json) { return command(json).code; };
+  const auto shown = [&] {
+    const auto reply = from_extended_json(run(R"({"getClusterParameter":"changeStreamOptions","$db":"admin"})"));
+    const DocumentView one = reply->view()["clusterParameters"].as_document()["0"].as_document();
+    return to_extended_json(one["preAndPostImages"].as_document());
+  };
+  CHECK(shown() == R"({"expireAfterSeconds":"off"})");
+  CHECK(parameter(R"({"getClusterParameter":"nothing","$db":"admin"})") == 4);
+  CHECK(parameter(R"({"getClusterParameter":[],"$db":"admin"})") == 2);
+  CHECK(parameter(R"({"setClusterParameter":{},"$db":"admin"})") == 72);
+  CHECK(parameter(R"({"setClusterParameter":{"nothing":{}},"$db":"admin"})") == 4);
+  for (const char* wrong : {R"("on")", "0", "-5"})
+    CHECK(parameter(R"({"setClusterParameter":{"changeStreamOptions":{"preAndPostImages":{"expireAfterSeconds":)" +
+                    std::string(wrong) + R"(}}},"$db":"admin"})") == 2);
+  must(R"({"create":"c","changeStreamPreAndPostImages":{"enabled":true}})");
+  insert(1);
+  const Reply at = watch();
+  must(R"({"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"a":2}}}]})");
+  const auto before = [&] {
+    const Reply told = watch(R"({"fullDocumentBeforeChange":"whenAvailable","resumeAfter":)" +
+                             to_extended_json(at.token.view()) + "}");
+    REQUIRE(told.events.size() == 1);
+    return told.events[0].view()["fullDocumentBeforeChange"].type();
+  };
+  must(R"({"setClusterParameter":{"changeStreamOptions":{"preAndPostImages":{"expireAfterSeconds":1}}},"$db":"admin"})");
+  CHECK(shown() == R"({"expireAfterSeconds":1})");
+  CHECK(before() == BsonType::kObject);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  CHECK(before() == BsonType::kNull);
+  CHECK(watch(R"({"fullDocumentBeforeChange":"required","resumeAfter":)" + to_extended_json(at.token.view()) +
+              "}").code == 47);
+  must(R"({"setClusterParameter":{"changeStreamOptions":{"preAndPostImages":{"expireAfterSeconds":"off"}}},"$db":"admin"})");
+  CHECK(before() == BsonType::kObject);
+}
 
 TEST_CASE_FIXTURE(Env, "an update is told by the fields that its operators name") {
   must(R"({"insert":"c","documents":[{"_id":1,"o":{"x":1,"y":{"z":1,"w":1}},"few":[1,2,3],"none":[],

@@ -5,7 +5,9 @@
 #include "core/base/error_codes_rare.h"
 #include "core/bson/builder.h"
 #include "core/bson/patch.h"
+#include "core/plugin/host.h"
 #include "core/plugin/names.h"
+#include "plugins/command-change-stream/cluster_parameters.h"
 
 namespace multifora::change_stream {
 namespace {
@@ -147,6 +149,12 @@ Status EventMaker::missing_image(std::string_view what) const {
                       "found for event of {1}", what, name_->ns)};
 }
 
+bool EventMaker::has_image(const LogRecord& record) const {
+  if (record.operation != LogOperation::kUpdateImage && record.operation != LogOperation::kDeleteImage)
+    return false;
+  return !host_.service<ImageRetention>()->expired(store_, token_.time, host_.clock().wall_ms());
+}
+
 // The document as it is now; empty: gone, or the collection is another one.
 Result<OwnedDocument> EventMaker::current_document(const ValueView& id) const {
   MULTIFORA_ASSIGN_R(const auto view, store_.read(name_->ns));
@@ -159,8 +167,7 @@ Result<OwnedDocument> EventMaker::current_document(const ValueView& id) const {
 
 Status EventMaker::append_before(const LogRecord& record, DocumentView before) {
   if (options_.before_change == BeforeChange::kOff) return {};
-  const bool known = record.operation == LogOperation::kUpdateImage ||
-                     record.operation == LogOperation::kDeleteImage;
+  const bool known = has_image(record);
   if (!known && options_.before_change == BeforeChange::kRequired) return missing_image("pre");
   if (known)
     event_->append("fullDocumentBeforeChange", before);
@@ -177,7 +184,7 @@ Status EventMaker::append_update(const LogRecord& record) {
     else
       event_->append("fullDocument", now.view());
   } else if (options_.full_document != FullDocument::kDefault) {
-    if (record.operation == LogOperation::kUpdateImage) {
+    if (has_image(record)) {
       MULTIFORA_ASSIGN(const OwnedDocument after, apply_patch(record.document, record.patch));
       event_->append("fullDocument", after.view());
     } else if (options_.full_document == FullDocument::kRequired) {

@@ -48,7 +48,8 @@ class OpenBatch {
 
 class EventMaker {
  public:
-  EventMaker(Store& store, const StreamOptions& options) : store_(store), options_(options) {}
+  EventMaker(Store& store, PluginHost& host, const StreamOptions& options)
+      : store_(store), host_(host), options_(options) {}
   void load(const ChangeBatch& batch) { batch_.load(batch); }
   void unload() { batch_.unload(); }
   // The next event of the batch after `last`; nullopt: no more.
@@ -64,6 +65,8 @@ class EventMaker {
   Status append_before(const LogRecord& record, DocumentView before);
   Result<OwnedDocument> current_document(const ValueView& id) const;
   Status missing_image(std::string_view what) const;
+  // Does the log have the document as it was, and may it still be told?
+  bool has_image(const LogRecord& record) const;
   // Each true where the record is an event for this stream.
   Result<bool> insert(const LogRecord& record);
   Result<bool> update(const LogRecord& record);
@@ -76,6 +79,7 @@ class EventMaker {
   bool modify(const LogRecord& record);
 
   Store& store_;
+  PluginHost& host_;
   const StreamOptions& options_;
   OpenBatch batch_;
   ResumeToken token_;            // of the event being made

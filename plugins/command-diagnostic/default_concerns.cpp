@@ -6,6 +6,7 @@
 #include "core/plugin/default_concerns.h"
 #include "core/plugin/host.h"
 #include "core/plugin/option_check.h"
+#include "core/store/kept_setting.h"
 #include "core/store/store.h"
 #include "plugins/command-diagnostic/commands.h"
 
@@ -29,15 +30,8 @@ class StoredConcerns final : public DefaultConcerns {
   void load(Store& store) {
     const std::lock_guard hold(mutex_);
     if (loaded_.load(std::memory_order_relaxed)) return;
-    const auto view = store.read(kNamespace);
-    if (view && *view) {
-      DocumentBuilder key;
-      key.append("_id", kId);
-      const OwnedDocument id = std::move(key).finish();
-      const auto record = (*view)->find_id(id.view()["_id"]);
-      if (record && *record != 0)
-        if (const auto found = (*view)->find(*record); found && *found) take(**found);
-    }
+    if (const auto kept = read_setting(store, kNamespace, kId); kept && !kept->view().empty())
+      take(kept->view());
     loaded_.store(true, std::memory_order_release);
   }
   void take(DocumentView document) {
@@ -137,15 +131,8 @@ Status store_values(CommandContext& context, const DefaultConcerns::Values& valu
   document.append_timestamp("updateOpTime", values.updated_at);
   document.append_date_ms("updateWallClockTime", values.updated_ms);
   const OwnedDocument after = std::move(document).finish();
-  MULTIFORA_ASSIGN(const auto writer, context.store().write(kNamespace, true));
-  MULTIFORA_ASSIGN(const RecordId record, writer->view().find_id(after.view()["_id"]));
-  if (record == 0) {
-    MULTIFORA_TRY(status_of(writer->insert(after.view())));
-  } else {
-    MULTIFORA_ASSIGN(const auto before, writer->view().find(record));
-    MULTIFORA_TRY(writer->update(record, *before, after.view()));
-  }
-  MULTIFORA_ASSIGN(const LogPosition position, writer->commit());
+  MULTIFORA_ASSIGN(const LogPosition position,
+                   write_setting(context.store(), kNamespace, after.view()));
   context.note_write(position);
   return {};
 }
