@@ -103,7 +103,7 @@ Result<Value> array_to_object(Args args, EvalContext&) {
 
 // ---------------------------------------------------------------- fields by name
 
-constexpr Param kGetParams[] = {{"field", 3041702}, {"input", 3041703}};
+constexpr Param kGetParams[] = {{"field", 3041702}, {"input"}};
 constexpr NamedParams kGetNamed{kGetParams, 3041701, 3041701};
 
 Status check_field_argument(const OperatorRow& row, const Expression& field) {
@@ -122,15 +122,15 @@ Status check_field_argument(const OperatorRow& row, const Expression& field) {
 Result<ExpressionPtr> parse_get_field(const OperatorRow& row, const ValueView& spec,
                                       VariableScope& scope) {
   std::vector<ExpressionPtr> args(2);
+  static const Value kCurrent = Value::string("$$CURRENT");
   const bool object = spec.type() == kObject && !spec.as_document().empty() &&
                       !spec.as_document().first().name().starts_with('$');
   if (object) {
     MULTIFORA_ASSIGN_R(const std::vector<ValueView> values, named_arguments(row, kGetNamed, spec));
     MULTIFORA_ASSIGN_R(args[0], parse_expression(values[0], scope));
-    MULTIFORA_ASSIGN_R(args[1], parse_expression(values[1], scope));
+    MULTIFORA_ASSIGN_R(args[1], parse_expression(values[1].missing() ? kCurrent.view() : values[1], scope));
   } else {
     MULTIFORA_ASSIGN_R(args[0], parse_expression(spec, scope));
-    static const Value kCurrent = Value::string("$$CURRENT");
     MULTIFORA_ASSIGN_R(args[1], parse_expression(kCurrent.view(), scope));
   }
   if (const Value* name = args[0]->constant(); name != nullptr && name->type() != kString)

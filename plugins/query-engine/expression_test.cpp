@@ -81,6 +81,13 @@ TEST_CASE("field paths go through arrays of objects") {
   CHECK(text(R"({"x": "$nope", "y": 1})", d) == R"({"y":{"$numberInt":"1"}})");
 }
 
+TEST_CASE("$getField looks into the current document where no other is given") {
+  CHECK(text(R"({"$getField":{"field":"a.b"}})", R"({"a.b":"7"})") == R"("7")");
+  CHECK(text(R"({"$getField":{"field":{"$literal":"$c"}}})", R"({"$c":"7"})") == R"("7")");
+  CHECK(text(R"({"$getField":"a.b"})", R"({"a.b":"7"})") == R"("7")");
+  CHECK(code(R"({"$getField":{"input":"$a"}})") == 3041702);
+}
+
 TEST_CASE("variables have scopes") {
   CHECK(
       text(

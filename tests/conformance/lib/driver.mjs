@@ -9,3 +9,4 @@ const require = createRequire(path.join(here, '../../e2e/'));
 export const mongodb = require('mongodb');
 export const bson = createRequire(require.resolve('mongodb'))('bson');
 export const {EJSON} = bson;
+export const yaml = require('js-yaml');
