@@ -107,6 +107,7 @@ QueryExecutor::QueryExecutor(PlanPtr plan, CollectionView& view, const ExecutorO
   context_.collator = options.collator;
   context_.temp_directory = options.temp_directory;
   context_.allow_disk_use = options.allow_disk_use;
+  context_.memory_limit_bytes = options.memory_limit_bytes;
   context_.tailable = options.tailable;
   root_ = make_stage(*plan_, context_);
 }

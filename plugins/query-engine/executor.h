@@ -120,6 +120,7 @@ struct ExecutorOptions {
   const Collator* collator = nullptr;
   std::string temp_directory;
   bool allow_disk_use = true;
+  std::uint64_t memory_limit_bytes = limits::kQueryMemoryMax;  // a stage
   bool tailable = false;
 };
 

@@ -1,4 +1,5 @@
 #include "plugins/query-engine/find_source.h"
+#include "plugins/query-engine/query_memory.h"
 
 #include <algorithm>
 
@@ -371,6 +372,7 @@ Result<std::unique_ptr<PipelineRun>> PipelineRun::open(CommandContext& context,
   p.db = db;
   p.collection = collection;
   p.allow_disk_use = arguments.allow_disk_use;
+  p.memory_limit_bytes = QueryMemory::stage_bytes_of(context.host());
   p.bypass_validation = arguments.bypass_validation;
   p.explain = arguments.explain;
   p.eval = make_eval_context(QueryEnvironment::of(context));

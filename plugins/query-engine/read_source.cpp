@@ -1,3 +1,4 @@
+#include "plugins/query-engine/query_memory.h"
 #include "plugins/query-engine/read_source.h"
 
 namespace multifora {
@@ -60,6 +61,7 @@ Result<std::unique_ptr<CompiledQuery>> CompiledQuery::compile(const QueryEnviron
     MULTIFORA_ASSIGN_R(q.collator_, make_collator(environment.host, given.collation, info));
   }
   q.eval_ = make_eval_context(environment);
+  q.memory_limit_bytes_ = QueryMemory::stage_bytes_of(environment.host);
   q.eval_.collator = q.collator_.get();
   if (!given.let.empty()) MULTIFORA_TRY_R(bind_let(given.let, q.scope_, q.eval_));
 
@@ -128,6 +130,7 @@ std::unique_ptr<QueryExecutor> CompiledQuery::execute(PlanPtr plan, CollectionVi
   options.collator = collator_.get();
   options.temp_directory = temp_directory;
   options.allow_disk_use = arguments_.allow_disk_use;
+  options.memory_limit_bytes = memory_limit_bytes_;
   options.tailable = arguments_.tailable;
   return std::make_unique<QueryExecutor>(std::move(plan), view, options);
 }

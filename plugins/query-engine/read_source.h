@@ -113,6 +113,7 @@ class CompiledQuery {
   std::unique_ptr<const Projection> projection_;
   QueryArguments arguments_;
   PlanRequest request_;
+  std::uint64_t memory_limit_bytes_ = limits::kQueryMemoryMax;
   bool match_details_ = false;
 };
 

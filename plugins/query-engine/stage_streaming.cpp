@@ -465,7 +465,26 @@ Status parse_replace_with(const StageRow&, const ValueView& spec, PipelineContex
   return add_replace(spec, context, out);
 }
 
+// Passes everything on, and keeps the optimiser from looking over it: for whoever compares a pipeline with
+// itself unoptimised.
+class BarrierStage final : public PipelineStage {
+ public:
+  using PipelineStage::PipelineStage;
+  Result<std::optional<DocumentView>> next() override { return source_->next(); }
+  std::string_view name() const override { return "$_internalInhibitOptimization"; }
+  void append_to(ArrayBuilder& out) const override { static_cast<void>(out.object().object(name())); }
+};
+
+Status parse_barrier(const StageRow& row, const ValueView& spec, PipelineContext& context, StageList& out) {
+  if (spec.type() != kObject || !spec.as_document().empty())
+    return {ErrorCode::kTypeMismatch, fmt::format("{} must take a nested empty object but found: {}", row.name,
+                                                  value_text(spec))};
+  out.push_back(std::make_unique<BarrierStage>(context));
+  return {};
+}
+
 constexpr StageRow kRows[] = {
+    {"$_internalInhibitOptimization", parse_barrier},
     {"$addFields", parse_add_fields},
     {"$count", parse_count},
     {"$limit", parse_limit},
