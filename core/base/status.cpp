@@ -6,10 +6,22 @@ namespace multifora {
 
 namespace {
 const std::string kEmpty;
+
+// A message may quote what a client sent; the reply that tells it must be one that clients take.
+constexpr std::size_t kMessageBytesMax = 16 * 1024;
+
+std::string shortened(std::string message) {
+  if (message.size() <= kMessageBytesMax) return message;
+  std::size_t end = kMessageBytesMax;
+  while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xC0) == 0x80) --end;
+  message.resize(end);
+  message.shrink_to_fit();
+  return message.append("...");
 }
+}  // namespace
 
 Status::Status(ErrorCode code, std::string message)
-    : rep_(std::make_unique<Rep>(Rep{code, std::move(message), {}})) {
+    : rep_(std::make_unique<Rep>(Rep{code, shortened(std::move(message)), {}})) {
   MULTIFORA_ASSERT(code != ErrorCode::kOK);
 }
 

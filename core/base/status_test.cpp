@@ -80,3 +80,13 @@ TEST_CASE("the macros leave with the failure and go on without one") {
   CHECK(assign_result(true).value() == "7");
   CHECK(assign_result(false).error().message() == "no number");
 }
+
+TEST_CASE("a message is never longer than a client takes") {
+  // An odd number of bytes before two-byte characters: the cut is not inside one.
+  std::string text = "x";
+  for (int i = 0; i < 20'000; ++i) text += "\u00e9";
+  const Status status(ErrorCode::kBadValue, text);
+  CHECK(status.message().size() < 17'000);
+  CHECK(status.message().ends_with("\u00e9..."));
+  CHECK(Status(ErrorCode::kBadValue, "short").message() == "short");
+}
