@@ -4,13 +4,54 @@
 #include <fmt/format.h>
 #include <pcre2.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "core/base/limits.h"
+#include "plugins/query-engine/text.h"
 
 namespace multifora {
 
 namespace {
 
 pcre2_code* code_of(void* code) { return static_cast<pcre2_code*>(code); }
+
+// Compiled patterns of the process: past the first limit they are not made into machine code, past
+// the second there are no more.
+constexpr std::size_t kMachineCodeBytesMax = 64u << 20;
+constexpr std::size_t kCompiledBytesMax = 512u << 20;
+std::atomic<std::size_t> compiled_bytes{0};
+
+// Matching with a text longer than this may take only so long.
+constexpr std::size_t kLongText = 64 * 1024;
+constexpr std::chrono::seconds kMatchTimeMax{2};
+
+// A pattern as the library understands it.
+std::string text_of(std::string_view pattern) {
+  std::string text(pattern);
+  // The former library's name of the same thing.
+  if (text.starts_with("(*UTF8)")) text.replace(0, 7, "(*UTF)");
+  return text;
+}
+
+std::size_t compiled_size(const pcre2_code* code) {
+  std::size_t interpreted = 0;
+  std::size_t machine = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_SIZE, &interpreted);
+  pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &machine);
+  return interpreted + machine;
+}
+
+// A match's watch: called before each item of the pattern.
+struct Watch {
+  std::chrono::steady_clock::time_point end;
+  std::uint32_t calls = 0;
+};
+int look_at_watch(pcre2_callout_block*, void* data) {
+  Watch& watch = *static_cast<Watch*>(data);
+  if ((++watch.calls & 255) != 0) return 0;
+  return std::chrono::steady_clock::now() < watch.end ? 0 : PCRE2_ERROR_MATCHLIMIT;
+}
 
 std::string error_text(int code) {
   PCRE2_UCHAR text[256];
@@ -138,10 +179,7 @@ Result<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
   if (pattern.size() > limits::kRegexPatternSizeMax)
     return fail(location_code(51091), "Regular expression is invalid: pattern is too long");
   MULTIFORA_ASSIGN_R(const std::uint32_t flags, pcre_options(options));
-  // The former library's name of the same thing.
-  std::string text(pattern);
-  if (text.starts_with("(*UTF8)")) text.replace(0, 7, "(*UTF)");
-
+  const std::string text = text_of(pattern);
   int error = 0;
   PCRE2_SIZE offset = 0;
   pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), flags,
@@ -151,20 +189,48 @@ Result<std::shared_ptr<const Regex>> Regex::compile(std::string_view pattern,
                 fmt::format("Regular expression is invalid: {}", error_text(error)));
   std::shared_ptr<Regex> regex(new Regex());
   regex->code_ = code;
+  regex->flags_ = flags;
   regex->pattern_ = pattern;
   regex->options_ = options;
   std::uint32_t captures = 0;
   pcre2_pattern_info(code, PCRE2_INFO_CAPTURECOUNT, &captures);
   regex->capture_count_ = captures;
   regex->analyse();
-  if (regex->shape_ == Shape::kGeneral) pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  if (regex->shape_ == Shape::kGeneral && compiled_bytes < kMachineCodeBytesMax)
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
+  regex->bytes_ = compiled_size(code);
+  if ((compiled_bytes += regex->bytes_) > kCompiledBytesMax)
+    return fail(ErrorCode::kExceededMemoryLimit,
+                "the regular expressions of all commands together take too much memory");
   return regex;
 }
 
-Regex::~Regex() { pcre2_code_free(code_of(code_)); }
+Regex::~Regex() {
+  compiled_bytes -= bytes_;
+  pcre2_code_free(code_of(code_));
+  pcre2_code_free(code_of(timed_));
+}
+
+void* Regex::timed_code() const {
+  std::call_once(timed_once_, [&] {
+    std::string text = text_of(pattern_);
+    int error = 0;
+    PCRE2_SIZE offset = 0;
+    timed_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                           flags_ | PCRE2_AUTO_CALLOUT, &error, &offset, nullptr);
+    if (timed_ != nullptr && compiled_bytes < kMachineCodeBytesMax)
+      pcre2_jit_compile(code_of(timed_), PCRE2_JIT_COMPLETE);
+    if (timed_ == nullptr) return;
+    const std::size_t size = compiled_size(code_of(timed_));
+    bytes_ += size;
+    compiled_bytes += size;
+  });
+  // Callouts may make a pattern too large that was not without them.
+  return timed_ != nullptr ? timed_ : code_;
+}
 
 Result<bool> Regex::matches(std::string_view text) const {
-  if (shape_ == Shape::kLiteral) return text.contains(literal_);
+  if (shape_ == Shape::kLiteral) return find_text(text, literal_) != std::string_view::npos;
   if (shape_ == Shape::kPrefix) return text.starts_with(prefix_);
   return find(text, 0, nullptr);
 }
@@ -172,7 +238,14 @@ Result<bool> Regex::matches(std::string_view text) const {
 Result<bool> Regex::find(std::string_view text, std::size_t from,
                          std::vector<Range>* groups) const {
   ThreadMatcher& matcher = thread_matcher(capture_count_ + 1);
-  const int rc = run(code_of(code_), text, from, matcher);
+  Watch watch;
+  const bool timed = text.size() - from > kLongText;
+  if (timed) {
+    watch.end = std::chrono::steady_clock::now() + kMatchTimeMax;
+    pcre2_set_callout(matcher.context, look_at_watch, &watch);
+  }
+  const int rc = run(code_of(timed ? timed_code() : code_), text, from, matcher);
+  if (timed) pcre2_set_callout(matcher.context, nullptr, nullptr);
   if (rc == PCRE2_ERROR_NOMATCH) return false;
   if (rc < 0)
     return fail(location_code(51156),

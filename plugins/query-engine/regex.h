@@ -2,11 +2,14 @@
 // $jsonSchema and by the $regexFind family of expressions.
 //
 // A Regex is immutable; any thread may match with it. Work a match may do is limited, so that no
-// pattern stops the server: past the limit matching fails with Location51156.
+// pattern stops the server: past the limit matching fails with Location51156. The engine counts its
+// steps; as a step may look at all of a text, matches with long texts are timed, too.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +21,8 @@ namespace multifora {
 class Regex {
  public:
   // Options: i m s x u, any order (u changes nothing: patterns are always UTF-8). Location51108 for
-  // another flag, Location51091 for a pattern that does not compile, BadValue for a NUL inside.
+  // another flag, Location51091 for a pattern that does not compile, BadValue for a NUL inside,
+  // ExceededMemoryLimit while all that are alive in the process take too much.
   static Result<std::shared_ptr<const Regex>> compile(std::string_view pattern,
                                                       std::string_view options);
   ~Regex();
@@ -58,6 +62,12 @@ class Regex {
   Shape shape_ = Shape::kGeneral;
   std::size_t capture_count_ = 0;
   void* code_ = nullptr;  // pcre2_code
+  // The same with callouts, for long texts; made when it is first needed.
+  void* timed_code() const;
+  mutable std::size_t bytes_ = 0;  // of both
+  std::uint32_t flags_ = 0;
+  mutable std::once_flag timed_once_;
+  mutable void* timed_ = nullptr;
 };
 
 }  // namespace multifora

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <vector>
+
 using namespace multifora;
 
 namespace {
@@ -76,4 +79,33 @@ TEST_CASE("a match past its limits fails") {
   const auto result = regex->matches(std::string(2000, 'a') + "b");
   if (!result) CHECK(result.error().code() == location_code(51156));
   else CHECK_FALSE(*result);
+}
+
+TEST_CASE("a match with a long text takes bounded time") {
+  const std::string text(1'000'000, 'a');
+  const auto start = std::chrono::steady_clock::now();
+  // The first looks at all of the text from each of its places; the second does so within one try.
+  for (const char* pattern : {"(?<=a{100})(?=(a+))\\1b", "^(?:(?=(a+))a)*b"}) {
+    const auto found = compile(pattern)->matches(text);
+    CHECK((!found.has_value() && found.error().code() == location_code(51156)));
+  }
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+  CHECK(compile("a+b|c$")->matches(text + "bc").value());
+  CHECK_FALSE(compile("b.*c")->matches(text).value());
+}
+
+TEST_CASE("what compiled patterns take together is bounded") {
+  std::vector<std::shared_ptr<const Regex>> kept;
+  ErrorCode code = ErrorCode::kOK;
+  for (int i = 0; i < 100'000 && code == ErrorCode::kOK; ++i) {
+    auto regex = Regex::compile("(((a{1,100}b?){1,50}){1,9})" + std::to_string(i), "");
+    if (regex)
+      kept.push_back(*regex);
+    else
+      code = regex.error().code();
+  }
+  CHECK(code == ErrorCode::kExceededMemoryLimit);
+  CHECK(kept.back()->matches("aab").has_value());
+  kept.clear();
+  CHECK(matches("a.c", "", "abc"));
 }

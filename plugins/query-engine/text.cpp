@@ -2,10 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include <fmt/format.h>
 
 namespace multifora {
+
+std::size_t find_text(std::string_view text, std::string_view token, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (token.empty()) return from;
+  if (from == text.size()) return std::string_view::npos;
+  const void* at = ::memmem(text.data() + from, text.size() - from, token.data(), token.size());
+  return at == nullptr ? std::string_view::npos
+                       : static_cast<std::size_t>(static_cast<const char*>(at) - text.data());
+}
 
 std::size_t count_code_points(std::string_view text) {
   return static_cast<std::size_t>(

@@ -11,6 +11,8 @@
 namespace multifora {
 
 inline bool is_utf8_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+// Where `token` begins in `text` at or after `from`, or npos: in linear time, whatever they are.
+std::size_t find_text(std::string_view text, std::string_view token, std::size_t from = 0);
 std::size_t count_code_points(std::string_view text);
 // Byte offset of code point `index`, or text.size() where there are fewer.
 std::size_t code_point_offset(std::string_view text, std::size_t index);
