@@ -51,10 +51,16 @@ int ArrayOrder::compare(const ValueView& a, const ValueView& b, const Collator* 
   return 0;
 }
 
-void ArrayOrder::sort(std::vector<ValueView>& values, const Collator* collator) const {
+Status ArrayOrder::sort(std::vector<ValueView>& values, const Collator* collator,
+                        Interrupt* interrupt) const {
+  Status stop;
+  std::size_t n = 0;
+  // Once it is to stop, everything is equal: the sort ends soon.
   std::stable_sort(values.begin(), values.end(), [&](const ValueView& a, const ValueView& b) {
-    return compare(a, b, collator) < 0;
+    if (interrupt != nullptr && (++n & 1023) == 0 && stop.ok()) stop = interrupt->check_slow();
+    return stop.ok() && compare(a, b, collator) < 0;
   });
+  return stop;
 }
 
 }  // namespace multifora

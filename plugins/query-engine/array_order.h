@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/interrupt.h"
 #include "core/base/status.h"
 #include "core/bson/collator.h"
 #include "core/bson/view.h"
@@ -17,8 +18,9 @@ class ArrayOrder {
   // `code`: the error for a wrong specification.
   static Result<ArrayOrder> parse(const ValueView& spec, int code);
   int compare(const ValueView& a, const ValueView& b, const Collator* collator) const;
-  // Sorts stably.
-  void sort(std::vector<ValueView>& values, const Collator* collator) const;
+  // Sorts stably. Fails with the interrupt's reason (null: none) where that came first; the order is
+  // then any.
+  Status sort(std::vector<ValueView>& values, const Collator* collator, Interrupt* interrupt) const;
 
  private:
   struct Part {

@@ -54,6 +54,7 @@ Result<Value> n_of(const Node& node, EvalContext& context) {
   if (input.type() != kArray)
     return fail_code(5788200, fmt::format("Input must be an array, but found {} in {}",
                                           type_text(input.view()), node.name()));
+  MULTIFORA_TRY_R(context.worked(input.view().size_bytes()));
   const AccumulatorPtr accumulator =
       find_accumulator(node.name())->make({.collator = context.collator, .n = count});
   for (const Element& e : input.view().as_document())
@@ -133,6 +134,7 @@ class TopExpression final : public Expression {
     if (input.type() != kArray)
       return fail_code(5788200, fmt::format("Input must be an array, but found {} in {}",
                                             type_text(input.view()), name_));
+    MULTIFORA_TRY_R(context.worked(input.view().size_bytes()));
     MULTIFORA_ASSIGN_R(const AccumulatorPtr accumulator, accumulator_->make(context));
     const DocumentView root = context.root;
     Status status;

@@ -241,7 +241,7 @@ Result<Value> sort_array(Args args, EvalContext& context) {
                                           "of type: {}", type_text(a)));
   MULTIFORA_ASSIGN_R(const ArrayOrder order, ArrayOrder::parse(args[1].view(), 2942507));
   std::vector<ValueView> elements = elements_of(a);
-  order.sort(elements, context.collator);
+  MULTIFORA_TRY_R(order.sort(elements, context.collator, context.interrupt));
   return array_of(elements);
 }
 
@@ -300,7 +300,7 @@ Result<ExpressionPtr> parse_zip(const OperatorRow& row, const ValueView& spec, V
   return fold(std::move(node), scope);
 }
 
-Result<Value> zip(Args args, EvalContext&) {
+Result<Value> zip(Args args, EvalContext& context) {
   const bool longest = args[0].view().as_bool();
   const auto n = static_cast<std::size_t>(args[1].view().as_int32());
   const Args inputs = args.subspan(2, n);
@@ -319,6 +319,7 @@ Result<Value> zip(Args args, EvalContext&) {
   }
   ArrayBuilder out;
   for (std::size_t r = 0; r < rows; ++r) {
+    MULTIFORA_TRY_R(context.worked(n * sizeof(ValueView)));
     ArrayBuilder row = out.array();
     for (std::size_t c = 0; c < n; ++c) {
       if (r < columns[c].size())

@@ -7,7 +7,7 @@ namespace {
 template <bool Decisive>
 Result<Value> first_that_is(const Node& node, EvalContext& context) {
   for (std::size_t i = 0; i < node.size(); ++i) {
-    MULTIFORA_ASSIGN_R(const Value v, node.eval(i, context));
+    MULTIFORA_ASSIGN_R(const Value v, node.eval_passing(i, context));
     if (v.view().truthy() == Decisive) return Value::of(Decisive);
   }
   return Value::of(!Decisive);

@@ -7,8 +7,8 @@ namespace multifora {
 namespace {
 
 Result<Value> cond(const Node& node, EvalContext& context) {
-  MULTIFORA_ASSIGN_R(const Value test, node.eval(0, context));
-  return node.eval(test.view().truthy() ? 1 : 2, context);
+  MULTIFORA_ASSIGN_R(const Value test, node.eval_passing(0, context));
+  return node.eval_passing(test.view().truthy() ? 1 : 2, context);
 }
 
 constexpr Param kCondParams[] = {{"if", 17080}, {"then", 17081}, {"else", 17082}};
@@ -21,10 +21,10 @@ Result<ExpressionPtr> parse_cond(const OperatorRow& row, const ValueView& spec, 
 
 Result<Value> if_null(const Node& node, EvalContext& context) {
   for (std::size_t i = 0; i + 1 < node.size(); ++i) {
-    MULTIFORA_ASSIGN_R(Value v, node.eval(i, context));
+    MULTIFORA_ASSIGN_R(Value v, node.eval_passing(i, context));
     if (!v.nullish()) return v;
   }
-  return node.eval(node.size() - 1, context);
+  return node.eval_passing(node.size() - 1, context);
 }
 
 Result<ExpressionPtr> parse_if_null(const OperatorRow& row, const ValueView& spec,
@@ -39,13 +39,13 @@ Result<ExpressionPtr> parse_if_null(const OperatorRow& row, const ValueView& spe
 Result<Value> choose(const Node& node, EvalContext& context) {
   std::size_t i = 0;
   for (; i + 1 < node.size(); i += 2) {
-    MULTIFORA_ASSIGN_R(const Value test, node.eval(i, context));
-    if (test.view().truthy()) return node.eval(i + 1, context);
+    MULTIFORA_ASSIGN_R(const Value test, node.eval_passing(i, context));
+    if (test.view().truthy()) return node.eval_passing(i + 1, context);
   }
   if (!node.has(i))
     return fail_code(40066, "$switch could not find a matching branch for an input, and no default "
                             "was specified.");
-  return node.eval(i, context);
+  return node.eval_passing(i, context);
 }
 
 Status parse_branch(const ValueView& branch, std::vector<ExpressionPtr>& args, VariableScope& scope) {

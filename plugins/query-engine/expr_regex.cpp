@@ -63,6 +63,7 @@ Result<Prepared> prepare(const Node& node, EvalContext& context) {
     return fail_code(51110, fmt::format("{}: regular expression options cannot contain an embedded "
                                         "null byte",
                                         node.name()));
+  MULTIFORA_TRY_R(context.worked(input.view().size_bytes()));
   Result<std::shared_ptr<const Regex>> compiled = compile_cached(text, flags);
   if (!compiled) {
     if (compiled.error().code() == location_code(51091))
@@ -117,7 +118,7 @@ Result<Value> regex_find_all(const Node& node, EvalContext& context) {
   std::size_t index_cp = 0;
   std::vector<Regex::Range> groups;
   while (from <= text.size()) {
-    if (context.interrupt != nullptr) MULTIFORA_TRY_R(context.interrupt->check());
+    MULTIFORA_TRY_R(context.worked(text.size() - from));
     MULTIFORA_ASSIGN_R(const bool found, p.regex->find(text, from, &groups));
     if (!found) break;
     index_cp += count_code_points(text.substr(counted, groups[0].begin - counted));

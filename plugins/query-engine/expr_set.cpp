@@ -14,6 +14,16 @@ std::unexpected<Status> not_array(int code, std::string_view message, const Valu
   return fail_code(code, fmt::format("{}, but is: {}", message, type_text(v)));
 }
 
+// Adds the elements of an array; polls on the way.
+Status insert_all(ValueSet& set, const ValueView& array, EvalContext& context) {
+  std::size_t i = 0;
+  for (const Element& e : array.as_document()) {
+    if ((++i & 1023) == 0) MULTIFORA_TRY(context.worked(kLongWorkBytes));
+    set.insert(e.value());
+  }
+  return {};
+}
+
 Result<Value> set_union(Args args, EvalContext& context) {
   ValueSet seen(context.collator);
   ArrayBuilder out;
@@ -21,8 +31,11 @@ Result<Value> set_union(Args args, EvalContext& context) {
     if (v.nullish()) return Value::null();
     if (v.type() != kArray)
       return not_array(17043, "All operands of $setUnion must be arrays", v.view());
-    for (const Element& e : v.view().as_document())
+    std::size_t i = 0;
+    for (const Element& e : v.view().as_document()) {
+      if ((++i & 1023) == 0) MULTIFORA_TRY_R(context.worked(kLongWorkBytes));
       if (seen.insert(e.value())) MULTIFORA_TRY_R(append_element(out, e.value()));
+    }
   }
   return Value::array(std::move(out).finish());
 }
@@ -37,11 +50,13 @@ Result<Value> set_intersection(Args args, EvalContext& context) {
   std::vector<ValueSet> others;
   for (const Value& v : args.subspan(1)) {
     others.emplace_back(context.collator);
-    for (const Element& e : v.view().as_document()) others.back().insert(e.value());
+    MULTIFORA_TRY_R(insert_all(others.back(), v.view(), context));
   }
   ValueSet seen(context.collator);
   ArrayBuilder out;
+  std::size_t i = 0;
   for (const Element& e : args[0].view().as_document()) {
+    if ((++i & 1023) == 0) MULTIFORA_TRY_R(context.worked(kLongWorkBytes));
     bool everywhere = true;
     for (const ValueSet& s : others) everywhere = everywhere && s.contains(e.value());
     if (everywhere && seen.insert(e.value())) out.append(e.value());
@@ -58,16 +73,16 @@ Result<Value> set_difference(Args args, EvalContext& context) {
     return not_array(17049, "both operands of $setDifference must be arrays. Second argument",
                      args[1].view());
   ValueSet seen(context.collator);
-  for (const Element& e : args[1].view().as_document()) seen.insert(e.value());
+  MULTIFORA_TRY_R(insert_all(seen, args[1].view(), context));
   ArrayBuilder out;
   for (const Element& e : args[0].view().as_document())
     if (seen.insert(e.value())) out.append(e.value());
   return Value::array(std::move(out).finish());
 }
 
-ValueSet set_of(const ValueView& array, const Collator* collator) {
-  ValueSet set(collator);
-  for (const Element& e : array.as_document()) set.insert(e.value());
+Result<ValueSet> set_of(const ValueView& array, EvalContext& context) {
+  ValueSet set(context.collator);
+  MULTIFORA_TRY_R(insert_all(set, array, context));
   return set;
 }
 
@@ -81,9 +96,9 @@ Result<Value> set_equals(Args args, EvalContext& context) {
   for (const Value& v : args)
     if (v.type() != kArray)
       return not_array(17044, "All operands of $setEquals must be arrays. An argument", v.view());
-  const ValueSet first = set_of(args[0].view(), context.collator);
+  MULTIFORA_ASSIGN_R(const ValueSet first, set_of(args[0].view(), context));
   for (const Value& v : args.subspan(1)) {
-    const ValueSet other = set_of(v.view(), context.collator);
+    MULTIFORA_ASSIGN_R(const ValueSet other, set_of(v.view(), context));
     if (other.size() != first.size() || !contains_all(first, v.view())) return Value::of(false);
   }
   return Value::of(true);
@@ -104,7 +119,8 @@ Result<Value> set_is_subset(Args args, EvalContext& context) {
   if (args[1].type() != kArray)
     return not_array(17042, "both operands of $setIsSubset must be arrays. Second argument",
                      args[1].view());
-  return Value::of(contains_all(set_of(args[1].view(), context.collator), args[0].view()));
+  MULTIFORA_ASSIGN_R(const ValueSet set, set_of(args[1].view(), context));
+  return Value::of(contains_all(set, args[0].view()));
 }
 
 Result<Value> all_elements_true(Args args, EvalContext&) {

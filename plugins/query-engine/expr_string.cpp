@@ -2,6 +2,7 @@
 // $split, $trim, $ltrim, $rtrim, $replaceOne, $replaceAll.
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -178,7 +179,7 @@ Result<Value> index_of_bytes(Args args, EvalContext&) {
   const std::string_view token = args[1].view().as_string();
   const std::size_t to = std::min(range.to, text.size());
   if (range.from > text.size() || to < range.from) return Value::of(std::int32_t{-1});
-  const std::size_t at = text.substr(0, to).find(token, range.from);
+  const std::size_t at = find_text(text.substr(0, to), token, range.from);
   return Value::of(at == std::string_view::npos ? std::int32_t{-1} : static_cast<std::int32_t>(at));
 }
 
@@ -192,7 +193,7 @@ Result<Value> index_of_cp(Args args, EvalContext&) {
   if (range.from > length || range.to < range.from) return Value::of(std::int32_t{-1});
   const std::size_t from = code_point_offset(text, range.from);
   const std::size_t to = code_point_offset(text, std::min(range.to, length));
-  const std::size_t at = text.substr(0, to).find(token, from);
+  const std::size_t at = find_text(text.substr(0, to), token, from);
   if (at == std::string_view::npos) return Value::of(std::int32_t{-1});
   return Value::of(static_cast<std::int32_t>(count_code_points(text.substr(0, at))));
 }
@@ -216,7 +217,9 @@ Result<Value> split(Args args, EvalContext&) {
   if (separator.empty()) return fail_code(40087, "$split requires a non-empty separator");
   ArrayBuilder out;
   for (std::size_t from = 0;;) {
-    const std::size_t at = text.find(separator, from);
+    const std::size_t at = find_text(text, separator, from);
+    if (out.size_bytes() > limits::kExpressionValueSizeMax)
+      return fail(ErrorCode::kBSONObjectTooLarge, "the result of $split is too large");
     if (at == std::string_view::npos) {
       out.append(text.substr(from));
       break;
@@ -250,14 +253,22 @@ constexpr std::string_view kWhitespace[] = {std::string_view("\0", 1),
                                             "\u2009",
                                             "\u200A"};
 
-std::vector<std::string_view> characters(std::string_view text) {
-  std::vector<std::string_view> out;
+using Characters = std::unordered_set<std::string_view>;
+
+Characters characters(std::string_view text) {
+  Characters out;
   while (!text.empty()) {
     const std::size_t n = code_point_offset(text, 1);
-    out.push_back(text.substr(0, n));
+    out.insert(text.substr(0, n));
     text.remove_prefix(n);
   }
   return out;
+}
+
+std::string_view last_character(std::string_view text) {
+  std::size_t at = text.size() - 1;
+  while (at > 0 && is_utf8_continuation(text[at])) --at;
+  return text.substr(at);
 }
 
 Result<Value> trim_sides(const Node& node, EvalContext& context, bool left, bool right) {
@@ -269,7 +280,7 @@ Result<Value> trim_sides(const Node& node, EvalContext& context, bool left, bool
                      fmt::format("{} requires its input to be a string, got {} (of type {}) "
                                  "instead.",
                                  node.name(), value_text(input.view()), type_text(input.view())));
-  std::vector<std::string_view> set(std::begin(kWhitespace), std::end(kWhitespace));
+  Characters set(std::begin(kWhitespace), std::end(kWhitespace));
   if (node.has(1)) {
     if (chars.nullish()) return Value::null();
     if (chars.type() != kString)
@@ -280,17 +291,16 @@ Result<Value> trim_sides(const Node& node, EvalContext& context, bool left, bool
     set = characters(chars.view().as_string());
   }
   std::string_view text = input.view().as_string();
-  const auto cut = [&](bool front) {
-    for (const std::string_view c : set) {
-      if (!(front ? text.starts_with(c) : text.ends_with(c))) continue;
-      front ? text.remove_prefix(c.size()) : text.remove_suffix(c.size());
-      return true;
-    }
-    return false;
-  };
-  while (left && cut(true)) {
+  MULTIFORA_TRY_R(context.worked(text.size()));
+  while (left && !text.empty()) {
+    const std::string_view c = text.substr(0, code_point_offset(text, 1));
+    if (!set.contains(c)) break;
+    text.remove_prefix(c.size());
   }
-  while (right && cut(false)) {
+  while (right && !text.empty()) {
+    const std::string_view c = last_character(text);
+    if (!set.contains(c)) break;
+    text.remove_suffix(c.size());
   }
   return Value::string(text);
 }
@@ -325,7 +335,8 @@ Result<Value> replace(std::string_view op, Args args, bool all) {
   const std::string_view replacement = args[2].view().as_string();
   std::string out;
   std::size_t from = 0;
-  for (std::size_t at = text.find(find); at != std::string_view::npos; at = text.find(find, from)) {
+  for (std::size_t at = find_text(text, find); at != std::string_view::npos;
+       at = find_text(text, find, from)) {
     out += text.substr(from, at - from);
     out += replacement;
     from = at + find.size();

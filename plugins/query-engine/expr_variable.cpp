@@ -59,13 +59,34 @@ Result<ExpressionPtr> parse_let(const OperatorRow& row, const ValueView& spec,
   return make_node(row, std::move(args), std::move(slots), spec);
 }
 
+// Gives back what the first `count` variables of a node hold, when its evaluation ends.
+class Bound {
+ public:
+  Bound(const Node& node, std::size_t count, EvalContext& context)
+      : node_(node), count_(count), context_(context) {}
+  ~Bound() {
+    for (std::size_t i = 0; i < count_; ++i)
+      if (node_.slot(i) >= 0) context_.set_variable(node_.slot(i), Value());
+  }
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+
+ private:
+  const Node& node_;
+  std::size_t count_;
+  EvalContext& context_;
+};
+
 Result<Value> let(const Node& node, EvalContext& context) {
   const std::size_t in = node.size() - 1;
+  Held held(context);
+  const Bound bound(node, in, context);
   for (std::size_t i = 0; i < in; ++i) {
-    MULTIFORA_ASSIGN_R(Value v, node.eval(i, context));
+    MULTIFORA_ASSIGN_R(Value v, node.eval_passing(i, context));
+    MULTIFORA_TRY_R(held.add(v));
     context.set_variable(node.slot(i), std::move(v));
   }
-  return node.eval(in, context);
+  return node.eval_passing(in, context);
 }
 
 // ---------------------------------------------------------------- over an array's elements
@@ -110,19 +131,24 @@ Result<ExpressionPtr> parse_map(const OperatorRow& row, const ValueView& spec,
 }
 
 Result<Value> map(const Node& node, EvalContext& context) {
-  MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
+  MULTIFORA_ASSIGN_R(const Value input, node.eval_passing(0, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kArray)
     return fail_code(16883,
                      fmt::format("input to $map must be an array not {}", type_text(input.view())));
   ArrayBuilder out;
+  Held held_input(context);
+  MULTIFORA_TRY_R(held_input.add(input));
+  Held held(context);
+  const Bound bound(node, 2, context);
   std::size_t i = 0;
   for (const Element& e : input.view().as_document()) {
     MULTIFORA_TRY_R(poll(context, i));
     context.set_variable(node.slot(0), e.value());
     set_index(node, context, 1, i++);
-    MULTIFORA_ASSIGN_R(const Value v, node.eval(1, context));
+    MULTIFORA_ASSIGN_R(const Value v, node.eval_passing(1, context));
     MULTIFORA_TRY_R(append_element(out, v.view()));
+    MULTIFORA_TRY_R(held.set(out.size_bytes()));
   }
   return Value::array(std::move(out).finish());
 }
@@ -164,20 +190,23 @@ Result<std::int32_t> filter_limit(const Node& node, EvalContext& context) {
 }
 
 Result<Value> filter(const Node& node, EvalContext& context) {
-  MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
+  MULTIFORA_ASSIGN_R(const Value input, node.eval_passing(0, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kArray)
     return fail_code(
         28651, fmt::format("input to $filter must be an array not {}", type_text(input.view())));
   MULTIFORA_ASSIGN_R(std::int32_t left, filter_limit(node, context));
   ArrayBuilder out;
+  Held held(context);
+  MULTIFORA_TRY_R(held.set(2 * input.view().size_bytes()));  // with what is found
+  const Bound bound(node, 2, context);
   std::size_t i = 0;
   for (const Element& e : input.view().as_document()) {
     if (left == 0) break;
     MULTIFORA_TRY_R(poll(context, i));
     context.set_variable(node.slot(0), e.value());
     set_index(node, context, 1, i++);
-    MULTIFORA_ASSIGN_R(const Value v, node.eval(1, context));
+    MULTIFORA_ASSIGN_R(const Value v, node.eval_passing(1, context));
     if (!v.view().truthy()) continue;
     out.append(e.value());
     --left;
@@ -208,19 +237,24 @@ Result<ExpressionPtr> parse_reduce(const OperatorRow& row, const ValueView& spec
 }
 
 Result<Value> reduce(const Node& node, EvalContext& context) {
-  MULTIFORA_ASSIGN_R(const Value input, node.eval(0, context));
+  MULTIFORA_ASSIGN_R(const Value input, node.eval_passing(0, context));
   if (input.nullish()) return Value::null();
   if (input.type() != kArray)
     return fail_code(40080, fmt::format("$reduce requires that 'input' be an array, found: {}",
                                         value_text(input.view())));
-  MULTIFORA_ASSIGN_R(Value value, node.eval(1, context));
+  Held held_input(context);
+  MULTIFORA_TRY_R(held_input.add(input));
+  MULTIFORA_ASSIGN_R(Value value, node.eval_passing(1, context));
+  Held held(context);
+  const Bound bound(node, 3, context);
   std::size_t i = 0;
   for (const Element& e : input.view().as_document()) {
     MULTIFORA_TRY_R(poll(context, i));
     context.set_variable(node.slot(0), e.value());
+    MULTIFORA_TRY_R(held.set(value.view().size_bytes()));
     context.set_variable(node.slot(1), std::move(value));
     set_index(node, context, 2, i++);
-    MULTIFORA_ASSIGN_R(Value next, node.eval(2, context));
+    MULTIFORA_ASSIGN_R(Value next, node.eval_passing(2, context));
     value = next.own();  // it may view `input`
   }
   return value;

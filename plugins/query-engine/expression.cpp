@@ -58,6 +58,13 @@ void VariableScope::release(std::size_t mark) {
   names_.resize(mark);
 }
 
+Status EvalContext::held_too_much() {
+  return {ErrorCode::kExceededMemoryLimit,
+          fmt::format("the values of an expression would use too much memory and cannot spill to "
+                      "disk. Memory limit: {} bytes",
+                      kExpressionHeldMax)};
+}
+
 // ---------------------------------------------------------------- field paths
 
 Status check_field_name(std::string_view name) {
@@ -225,11 +232,13 @@ class ObjectExpression final : public Expression {
       : fields_(std::move(fields)) {}
   Result<Value> evaluate(EvalContext& context) const override {
     DocumentBuilder out;
+    Held held(context);
     for (const auto& [name, e] : fields_) {
       MULTIFORA_ASSIGN_R(const Value value, e->evaluate(context));
       if (out.size_bytes() + value.view().size_bytes() > limits::kExpressionValueSizeMax)
         return fail(ErrorCode::kBSONObjectTooLarge, "an object in an expression grew too large");
       out.append(name, value.view());
+      MULTIFORA_TRY_R(held.set(out.size_bytes()));
     }
     return Value::object(std::move(out).finish());
   }
@@ -254,9 +263,11 @@ class ArrayExpression final : public Expression {
   explicit ArrayExpression(std::vector<ExpressionPtr> elements) : elements_(std::move(elements)) {}
   Result<Value> evaluate(EvalContext& context) const override {
     ArrayBuilder out;
+    Held held(context);
     for (const ExpressionPtr& e : elements_) {
       MULTIFORA_ASSIGN_R(const Value value, e->evaluate(context));
       MULTIFORA_TRY_R(append_element(out, value.view()));
+      MULTIFORA_TRY_R(held.set(out.size_bytes()));
     }
     return Value::array(std::move(out).finish());
   }
@@ -395,6 +406,7 @@ Status bind_let(DocumentView let, VariableScope& scope, EvalContext& context) {
                           "documents: {}",
                           e.name())};
     MULTIFORA_ASSIGN(const Value value, expression->evaluate(context));
+    MULTIFORA_TRY(context.hold(value.view().size_bytes()));  // as long as the context lives
     MULTIFORA_ASSIGN(const int slot, scope.define(e.name()));
     context.set_variable(slot, value.own());
   }

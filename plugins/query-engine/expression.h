@@ -12,11 +12,22 @@
 #include <vector>
 
 #include "core/base/interrupt.h"
+#include "core/base/limits.h"
 #include "core/base/status.h"
 #include "core/bson/collator.h"
 #include "plugins/query-engine/value.h"
 
 namespace multifora {
+
+// What the values hold that an evaluation has in hand at once (arguments of operators, arrays and
+// objects half made, variables): beyond, it fails with ExceededMemoryLimit.
+inline constexpr std::size_t kExpressionHeldMax = 4 * limits::kExpressionValueSizeMax;
+// Of constant expressions in one scope, so much is computed ahead: bytes read and made, and time.
+// Whoever asks for more has it computed when it is needed, where it can be interrupted.
+inline constexpr std::size_t kFoldBytesMax = 4 * 1024 * 1024;
+inline constexpr std::int64_t kFoldMicrosMax = 50'000;
+// Work on more bytes than this looks at the clock.
+inline constexpr std::size_t kLongWorkBytes = 16 * 1024;
 
 // Names visible while parsing: ROOT, CURRENT, REMOVE, NOW, CLUSTER_TIME, USER_ROLES and user
 // variables (let, $let, $map, $lookup ...). Each name has a slot in EvalContext::variables.
@@ -41,6 +52,16 @@ class VariableScope {
   }
   const Status& failure() const { return failure_; }
 
+  // Whether a constant expression that reads `bytes` may be computed while parsing, and what that
+  // took.
+  bool may_fold(std::size_t bytes) const {
+    return folded_us_ < kFoldMicrosMax && folded_bytes_ + bytes < kFoldBytesMax;
+  }
+  void note_fold(std::size_t bytes, std::int64_t us) {
+    folded_bytes_ += bytes;
+    folded_us_ += us;
+  }
+
   // Slots of the names that every scope has. ROOT and CURRENT stand for EvalContext::root.
   enum SystemSlot { kRoot, kRemove, kNow, kClusterTime, kUserRoles, kSearchMeta, kSystemSlots };
 
@@ -48,6 +69,8 @@ class VariableScope {
   std::vector<std::pair<std::string, int>> names_;
   std::size_t slots_ = 0;
   Status failure_;
+  std::size_t folded_bytes_ = 0;
+  std::int64_t folded_us_ = 0;
 };
 
 // What evaluation needs besides the document. One a pipeline (or a find command).
@@ -58,12 +81,50 @@ struct EvalContext {
   Interrupt* interrupt = nullptr;
   std::int64_t now_ms = 0;               // $$NOW, fixed for the command
   std::uint64_t cluster_time = 0;
+  std::size_t held_bytes = 0;            // see Held
+
+  // To be called before or after work on so many bytes: the interrupt's reason to stop.
+  Status worked(std::size_t bytes) {
+    if (interrupt == nullptr) return {};
+    return bytes < kLongWorkBytes ? interrupt->check() : interrupt->check_slow();
+  }
+
+  // So many bytes more are held; fails where evaluation as a whole holds too much. Who takes them
+  // gives them back by setting held_bytes.
+  Status hold(std::size_t bytes) {
+    held_bytes += bytes;
+    return held_bytes > kExpressionHeldMax ? held_too_much() : Status();
+  }
+  static Status held_too_much();
 
   // Makes room where needed.
   void set_variable(int slot, Value value) {
     if (variables.size() <= static_cast<std::size_t>(slot)) variables.resize(slot + 1);
     variables[static_cast<std::size_t>(slot)] = std::move(value);
   }
+};
+
+// Bytes that a half evaluated expression holds while it evaluates the rest of itself.
+class Held {
+ public:
+  explicit Held(EvalContext& context) : context_(context), before_(context.held_bytes) {}
+  ~Held() { context_.held_bytes = before_; }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  // All together.
+  Status set(std::size_t bytes) {
+    context_.held_bytes = before_;
+    return context_.hold(bytes);
+  }
+  // A value more: what it views is not its own.
+  Status add(const Value& value) {
+    return value.is_view() ? Status() : context_.hold(value.view().size_bytes());
+  }
+
+ private:
+  EvalContext& context_;
+  std::size_t before_;
 };
 
 class Expression {

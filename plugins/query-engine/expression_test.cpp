@@ -2,8 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <string>
 
+#include "core/base/clock.h"
+#include "core/bson/builder.h"
 #include "core/bson/extended_json.h"
 
 using namespace multifora;
@@ -146,4 +149,125 @@ TEST_CASE("values that grow without end are refused") {
                                "in": {"$concat": ["$$value", "$$value"]}}})");
   CHECK(refused == 10334);
   CHECK(code(R"({"$range": [0, 2147483647]})") == 146);
+}
+
+namespace {
+
+// A clock that moves on by a millisecond whenever somebody looks at it.
+class CountingClock final : public Clock {
+ public:
+  std::int64_t wall_ms() const override { return 0; }
+  std::int64_t monotonic_us() const override { return looks_ += 1000; }
+
+ private:
+  mutable std::int64_t looks_ = 0;
+};
+
+OwnedDocument numbers(std::int32_t n) {
+  DocumentBuilder b;
+  {
+    ArrayBuilder a = b.array("a");
+    for (std::int32_t i = 0; i < n; ++i) a.append(n - i);
+  }
+  return std::move(b).finish();
+}
+
+// The error of a command that may look at the clock 20 times.
+int code_in_time(const std::string& expression, DocumentView root) {
+  const CountingClock clock;
+  Interrupt interrupt(clock);
+  interrupt.set_deadline_us(20'000);
+  const OwnedDocument spec = *from_extended_json("{\"e\": " + expression + "}");
+  VariableScope scope;
+  EvalContext context;
+  context.root = root;
+  context.interrupt = &interrupt;
+  const Result<Value> value = (*parse_expression(spec.view()["e"], scope))->evaluate(context);
+  return value ? 0 : static_cast<int>(value.error().code());
+}
+
+}  // namespace
+
+TEST_CASE("expensive operators notice that time is over") {
+  const OwnedDocument root = numbers(50'000);
+  // Once each is little; in a $map of 40 they are asked between any two.
+  for (const std::string op :
+       {R"({"$indexOfArray": ["$a", -1]})", R"({"$in": [-1, "$a"]})", R"({"$size": "$a"})",
+        R"({"$sum": "$a"})", R"({"$reverseArray": "$a"})", R"({"$slice": ["$a", 1]})",
+        R"({"$arrayElemAt": ["$a", -1]})", R"({"$concatArrays": ["$a", []]})",
+        R"({"$maxN": {"n": 2, "input": "$a"}})", R"({"$anyElementTrue": ["$a"]})"})
+    CHECK_MESSAGE(
+        code_in_time(R"({"$map": {"input": {"$range": [0, 40]}, "in": )" + op + "}}", root.view()) == 50,
+        op);
+  // These are long enough alone.
+  for (const std::string op :
+       {R"({"$setUnion": ["$a", []]})", R"({"$setEquals": ["$a", "$a"]})",
+        R"({"$setIntersection": ["$a", "$a"]})", R"({"$setDifference": ["$a", "$a"]})",
+        R"({"$setIsSubset": [[], "$a"]})", R"({"$sortArray": {"input": "$a", "sortBy": 1}})",
+        R"({"$map": {"input": "$a", "in": {"$add": ["$$this", 1]}}})"})
+    CHECK_MESSAGE(code_in_time(op, root.view()) == 50, op);
+  CHECK(code_in_time(R"({"$size": "$a"})", root.view()) == 0);
+}
+
+TEST_CASE("what an expression holds at once is bounded") {
+  const std::string large = R"({"$range": [0, 1500000]})";  // 19 MB
+  std::string many = large;
+  for (int i = 1; i < 20; ++i) many += "," + large;
+  CHECK(code(R"({"$setEquals": [)" + many + "]}") == 146);
+  // An argument of an operator, an array and a variable each wait for what is inside them.
+  std::string deep = large;
+  for (int i = 0; i < 20; ++i)
+    deep = i % 3 == 0 ? R"({"$size": [{"$concatArrays": [)" + large + R"(, [)" + deep + "]]}]}"
+                      : i % 3 == 1
+                            ? R"({"$let": {"vars": {"v": )" + large + R"(}, "in": )" + deep + "}}"
+                            : R"([{"k": )" + large + R"(}, {"$strLenCP": {"$toString": {"$size": [)" +
+                                  deep + "]}}}]";
+  CHECK(code(R"({"$size": [)" + deep + "]}") == 146);
+
+  // Variables give back what they hold.
+  const OwnedDocument spec = *from_extended_json(
+      R"({"e": {"$let": {"vars": {"v": {"$concat": ["long enough to be on the heap", "$s"]}}, "in": 1}}})");
+  const OwnedDocument root = *from_extended_json(R"({"s": "text"})");
+  VariableScope scope;
+  EvalContext context;
+  context.root = root.view();
+  CHECK((*parse_expression(spec.view()["e"], scope))->evaluate(context).has_value());
+  for (const Value& v : context.variables) CHECK(v.missing());
+  CHECK(context.held_bytes == 0);
+}
+
+TEST_CASE("not everything that is constant is computed ahead") {
+  const OwnedDocument spec = *from_extended_json(
+      R"({"small": {"$add": [1, 2]}, "large": {"$range": [0, 1500000]}})");
+  VariableScope scope;
+  CHECK((*parse_expression(spec.view()["small"], scope))->constant() != nullptr);
+  CHECK((*parse_expression(spec.view()["large"], scope))->constant() == nullptr);
+  CHECK((*parse_expression(spec.view()["small"], scope))->constant() == nullptr);
+  VariableScope other;
+  CHECK((*parse_expression(spec.view()["small"], other))->constant() != nullptr);
+}
+
+TEST_CASE("searches and trims take linear time") {
+  const std::string as(4'000'000, 'a');
+  const std::string half(2'000'000, 'a');
+  DocumentBuilder b;
+  b.append("s", as).append("t", half + "b").append("c", std::string(500'000, 'b') + "a");
+  const OwnedDocument owned = std::move(b).finish();
+  const std::string root = to_extended_json(as_value(owned.view()));
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(text(R"({"$indexOfBytes": ["$s", "$t"]})", root) == R"({"$numberInt":"-1"})");
+  CHECK(text(R"({"$indexOfCP": ["$s", "$t"]})", root) == R"({"$numberInt":"-1"})");
+  CHECK(text(R"({"$size": {"$split": ["$s", "$t"]}})", root) == R"({"$numberInt":"1"})");
+  CHECK(text(R"({"$strLenBytes": {"$replaceAll": {"input": "$s", "find": "$t", "replacement": ""}}})",
+             root) == R"({"$numberInt":"4000000"})");
+  CHECK(text(R"({"$trim": {"input": "$s", "chars": "$c"}})", root) == R"("")");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("trimming is by characters") {
+  CHECK(text(R"({"$trim": {"input": "ääxbä", "chars": "äb"}})") == R"("x")");
+  CHECK(text(R"({"$trim": {"input": "ää", "chars": "ä"}})") == R"("")");
+  CHECK(text(R"({"$rtrim": {"input": "äab", "chars": "ba"}})") == R"("ä")");
+  CHECK(text(R"({"$ltrim": {"input": "äab", "chars": ""}})") == R"("äab")");
+  CHECK(text(R"({"$trim": {"input": " \u2003x\n\u0000"}})") == R"("x")");
 }

@@ -1,5 +1,7 @@
 #include "plugins/query-engine/operator.h"
 
+#include <chrono>
+
 #include <boost/container/small_vector.hpp>
 #include <fmt/format.h>
 
@@ -29,20 +31,28 @@ Status append_element(ArrayBuilder& out, const ValueView& value) {
   return {};
 }
 
-Result<Value> Node::evaluate(EvalContext& context) const {
-  Result<Value> result{Value()};
-  if (row_.lazy != nullptr) {
-    result = row_.lazy(*this, context);
-  } else {
-    boost::container::small_vector<Value, 3> values(args_.size());
-    for (std::size_t i = 0; i < args_.size(); ++i) {
-      if (!args_[i]) continue;
-      MULTIFORA_ASSIGN_R(values[i], args_[i]->evaluate(context));
-    }
-    result = row_.strict({values.data(), values.size()}, context);
+Result<Value> Node::evaluate_strict(EvalContext& context) const {
+  boost::container::small_vector<Value, 3> values(args_.size());
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < args_.size(); ++i) {
+    if (!args_[i]) continue;
+    MULTIFORA_ASSIGN_R(values[i], args_[i]->evaluate(context));
+    if (!values[i].is_view()) MULTIFORA_TRY_R(context.hold(values[i].view().size_bytes()));
+    bytes += values[i].view().size_bytes();
   }
-  if (result && result->view().size_bytes() > limits::kExpressionValueSizeMax)
+  MULTIFORA_TRY_R(context.worked(bytes));
+  return row_.strict({values.data(), values.size()}, context);
+}
+
+Result<Value> Node::evaluate(EvalContext& context) const {
+  const Held held(context);  // what a lazy function evaluates
+  Result<Value> result =
+      row_.lazy != nullptr ? row_.lazy(*this, context) : evaluate_strict(context);
+  if (!result) return result;
+  const std::size_t bytes = result->view().size_bytes();
+  if (bytes > limits::kExpressionValueSizeMax)
     return fail(ErrorCode::kBSONObjectTooLarge, fmt::format("the result of {} is too large", name()));
+  if (row_.lazy != nullptr || bytes >= kLongWorkBytes) MULTIFORA_TRY_R(context.worked(bytes));
   return result;
 }
 
@@ -71,10 +81,22 @@ void Node::append_to(DocumentBuilder& out, std::string_view name) const {
 
 ExpressionPtr fold(std::unique_ptr<Node> node, VariableScope& scope) {
   if ((node->row().flags & kNoFold) != 0) return node;
-  for (std::size_t i = 0; i < node->size(); ++i)
-    if (node->has(i) && node->arg(i).constant() == nullptr) return node;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < node->size(); ++i) {
+    if (!node->has(i)) continue;
+    if (node->arg(i).constant() == nullptr) return node;
+    bytes += node->arg(i).constant()->view().size_bytes();
+  }
+  if (!scope.may_fold(bytes)) return node;
+  const auto start = std::chrono::steady_clock::now();
   EvalContext context;
   Result<Value> value = node->evaluate(context);
+  if (value) bytes += value->view().size_bytes();
+  const bool keep = scope.may_fold(bytes);
+  scope.note_fold(bytes, std::chrono::duration_cast<std::chrono::microseconds>(
+                             std::chrono::steady_clock::now() - start)
+                             .count());
+  if (value && !keep) return node;
   if (!value) {
     scope.note_failure(value.error());
     return node;

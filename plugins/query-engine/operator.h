@@ -67,8 +67,14 @@ class Node final : public Expression {
   std::size_t size() const { return args_.size(); }
   bool has(std::size_t i) const { return args_[i] != nullptr; }
   const Expression& arg(std::size_t i) const { return *args_[i]; }
-  // Missing where the argument was not given.
+  // Missing where the argument was not given. Its bytes count as held until the node is evaluated.
   Result<Value> eval(std::size_t i, EvalContext& context) const {
+    Result<Value> value = eval_passing(i, context);
+    if (value && !value->is_view()) MULTIFORA_TRY_R(context.hold(value->view().size_bytes()));
+    return value;
+  }
+  // The same of a value that is not kept while others are evaluated, or that the caller counts.
+  Result<Value> eval_passing(std::size_t i, EvalContext& context) const {
     if (!args_[i]) return Value();
     return args_[i]->evaluate(context);
   }
@@ -83,13 +89,16 @@ class Node final : public Expression {
   void append_to(DocumentBuilder& out, std::string_view name) const override;
 
  private:
+  Result<Value> evaluate_strict(EvalContext& context) const;
+
   const OperatorRow& row_;
   std::vector<ExpressionPtr> args_;
   std::vector<int> slots_;
   Value spec_;
 };
 
-// The node, or its value where the row allows folding and every argument is constant.
+// The node, or its value where the row allows folding, every argument is constant, and the scope
+// has not computed too much ahead already.
 ExpressionPtr fold(std::unique_ptr<Node> node, VariableScope& scope);
 
 // {$op: x} or {$op: [x, y]}; 16020 / 28667 for a wrong number.
