@@ -44,6 +44,7 @@ class ElemMatchNode final : public PathNode {
   std::int64_t first_match(DocumentView array, MatchState& state) const {
     std::int64_t index = 0;
     for (const Element& element : array) {
+      if ((index & 63) == 63 && state.stopped(element.value().size_bytes())) return -1;
       if (element_matches(element.value(), state)) return index;
       ++index;
     }
@@ -56,8 +57,10 @@ class ElemMatchNode final : public PathNode {
           element.type() == BsonType::kObject || element.type() == BsonType::kArray;
       return walkable && children_[0]->matches(element.as_document(), state);
     }
-    for (const NodePtr& child : children_)
-      if (!child->matches_value(element, state)) return false;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if ((i & 15) == 15 && state.stopped(element.size_bytes())) return false;
+      if (!children_[i]->matches_value(element, state)) return false;
+    }
     return true;
   }
 };

@@ -17,8 +17,9 @@ class LogicNode final : public MatchNode {
   bool matches(DocumentView document, MatchState& state) const override {
     switch (kind_) {
       case MatchKind::kAnd:
-        for (const NodePtr& child : children_) {
-          if (child->matches(document, state)) continue;
+        for (std::size_t i = 0; i < children_.size(); ++i) {
+          if (!is_over(i, document.bytes().size(), state) && children_[i]->matches(document, state))
+            continue;
           if (state.details != nullptr) *state.details = {};
           return false;
         }
@@ -36,8 +37,10 @@ class LogicNode final : public MatchNode {
 
   bool matches_value(const ValueView& value, MatchState& state) const override {
     const bool all = kind_ == MatchKind::kAnd;
-    for (const NodePtr& child : children_)
-      if (child->matches_value(value, state) != all) return kind_ == MatchKind::kOr;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if (is_over(i, value.size_bytes(), state)) return false;
+      if (children_[i]->matches_value(value, state) != all) return kind_ == MatchKind::kOr;
+    }
     return kind_ != MatchKind::kOr;
   }
 
@@ -67,9 +70,16 @@ class LogicNode final : public MatchNode {
   }
 
  private:
+  // Asked before each child.
+  static bool is_over(std::size_t i, std::size_t bytes, MatchState& state) {
+    return (i & 15) == 15 && state.stopped(bytes);
+  }
+
   bool any(DocumentView document, MatchState& state) const {
-    for (const NodePtr& child : children_)
-      if (child->matches(document, state)) return true;
+    for (std::size_t i = 0; i < children_.size(); ++i) {
+      if (is_over(i, document.bytes().size(), state)) return false;
+      if (children_[i]->matches(document, state)) return true;
+    }
     return false;
   }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/bson/compare.h"
+#include "plugins/query-engine/expression.h"
 
 namespace multifora {
 
@@ -15,6 +16,13 @@ bool is_nan(const ValueView& value) {
 }
 
 }  // namespace
+
+// ---- MatchState ----
+
+bool MatchState::stopped(std::size_t bytes) {
+  if (error.ok() && context != nullptr) error = context->worked(bytes);
+  return !error.ok();
+}
 
 // ---- MatchNode ----
 

@@ -47,12 +47,16 @@ enum class MatchKind : std::uint8_t {
   kSampleRate,
 };
 
-// What one match needs and reports. A failure ($expr, a regex past its limits) is kept in `error`
-// and makes whatever was returned meaningless.
+// What one match needs and reports. A failure ($expr, a regex past its limits, the end of the
+// command's time) is kept in `error` and makes whatever was returned meaningless.
 struct MatchState {
   EvalContext* context = nullptr;
   MatchDetails* details = nullptr;
   Status error;
+
+  // Nodes that ask many predicates, or about many elements, ask this now and then: whether to stop.
+  // `bytes`: what one of them may look at.
+  bool stopped(std::size_t bytes);
 };
 
 class MatchNode {

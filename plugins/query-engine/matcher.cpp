@@ -56,6 +56,10 @@ bool is_dbref(DocumentView document) {
 }
 
 Status parse_field(Parser& parser, const Element& element, Nodes& out) {
+  // Deeper than any document; an upsert makes objects of it.
+  if (std::ranges::count(element.name(), '.') >=
+      static_cast<std::ptrdiff_t>(limits::kNestingDepthParseMax))
+    return Status(ErrorCode::kOverflow, "FieldPath is too long");
   if (is_operator_document(element.value()))
     return parse_operators(parser, element.name(), element->as_document(), out);
   return parse_implicit(parser, element.name(), element.value(), out);

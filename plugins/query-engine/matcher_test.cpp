@@ -4,7 +4,10 @@
 
 #include <cmath>
 
+#include "core/base/clock.h"
+#include "core/base/interrupt.h"
 #include "core/bson/builder.h"
+#include "plugins/query-engine/expression.h"
 #include "plugins/query-engine/match_node.h"
 #include "plugins/query-engine/query_test_util.h"
 
@@ -174,4 +177,43 @@ TEST_CASE("an element against a condition") {
   CHECK_FALSE(pulls("{'': {'k': 1}}", "{'': 1}"));
   CHECK(pulls("{'': 'x'}", "{'': 'x'}"));
   CHECK(pulls("{'': {'$or': [{'k': 1}, {'k': 2}]}}", "{'': {'k': 2}}"));
+}
+
+TEST_CASE("filters of many predicates, and over many elements, notice that they are to stop") {
+  DocumentBuilder b;
+  {
+    ArrayBuilder a = b.array("a");
+    for (int i = 0; i < 1000; ++i) a.append(i);
+  }
+  const OwnedDocument document = std::move(b).finish();
+  std::string list = "-1";
+  std::string filters = "{'b': 1}";
+  std::string below = "{'$elemMatch': {'$gt': -1}}";
+  for (int i = 2; i < 40; ++i) {
+    list += ", " + std::to_string(i);
+    filters += ", {'a': {'$lt': -" + std::to_string(i) + "}}";
+    below += ", {'$elemMatch': {'$gt': -" + std::to_string(i) + "}}";
+  }
+  Interrupt interrupt(system_clock());
+  interrupt.kill(ErrorCode::kInterrupted);
+  for (const std::string& filter :
+       {"{'$or': [" + filters + "]}", "{'$nor': [" + filters + "]}", "{'a': {'$all': [" + below + "]}}",
+        std::string("{'a': {'$elemMatch': {'$lt': 0}}}"), "{'a': {'$elemMatch': {'$nin': [" + list + "], '$lt': 0}}}"}) {
+    const OwnedDocument parsed = doc(filter);
+    auto matcher = Matcher::compile(parsed.view(), {});
+    REQUIRE(matcher.has_value());
+    EvalContext context;
+    CHECK((*matcher)->matches(document.view(), &context).has_value());
+    context.interrupt = &interrupt;
+    const auto found = (*matcher)->matches(document.view(), &context);
+    CHECK_MESSAGE((!found && found.error().code() == ErrorCode::kInterrupted), filter);
+  }
+}
+
+TEST_CASE("a path of more names than a document has levels is refused as a filter") {
+  std::string path = "a";
+  for (int i = 0; i < 100'000; ++i) path += ".a";
+  CHECK(error_of("{'" + path + "': 1}") == 15);
+  CHECK(error_of("{'b': {'$elemMatch': {'" + path + "': 1}}}") == 15);
+  CHECK(error_of("{'" + path.substr(0, 199) + "': 1}") == 0);
 }
