@@ -1,6 +1,7 @@
 #include "plugins/query-engine/planner.h"
 
 #include <algorithm>
+#include <limits>
 #include <cmath>
 
 #include "core/bson/compare.h"
@@ -207,12 +208,18 @@ class Planner {
 
   // --- choosing -----------------------------------------------------------------------------------
 
+  // How many documents skip and limit let be read.
+  std::int64_t last_wanted() const {
+    constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+    return request_.skip > kMost - request_.limit ? kMost : request_.skip + request_.limit;
+  }
+
   // Reading stops early where nothing has to be sorted.
   double with_limit_and_sort(const Access& access, double cost, std::uint64_t matches) const {
     if (!access.ordered)
       return cost + static_cast<double>(std::min(access.keys, matches)) * kCostSortDocument;
     if (request_.limit <= 0) return cost;
-    const double wanted = static_cast<double>(request_.skip + request_.limit);
+    const double wanted = static_cast<double>(last_wanted());
     return cost * std::min(1.0, (wanted + 1) / (static_cast<double>(matches) + 1));
   }
 
@@ -474,7 +481,7 @@ class Planner {
     if (sort && wants_order()) {
       plan = make_plan(PlanKind::kSort, std::move(plan));
       plan->sort = request_.sort;
-      if (request_.limit > 0) plan->sort_limit = request_.limit + request_.skip;
+      if (request_.limit > 0) plan->sort_limit = last_wanted();
     }
     if (request_.skip > 0) {
       plan = make_plan(PlanKind::kSkip, std::move(plan));

@@ -294,13 +294,12 @@ Status Parser::add(std::string_view path, std::unique_ptr<Leaf> leaf) {
     node->positional |= leaf->kind == Leaf::Kind::kPositional;
     if (dot == std::string_view::npos) {
       if (index >= 0) return collision(path, {});
-      node->children.push_back({std::string(name), nullptr, std::move(leaf)});
+      node->add({std::string(name), nullptr, std::move(leaf)});
       return {};
     }
     rest.remove_prefix(dot + 1);
     if (index < 0) {
-      node->children.push_back({std::string(name), std::make_unique<Node>(), nullptr});
-      node = node->children.back().node.get();
+      node = node->add({std::string(name), std::make_unique<Node>(), nullptr}).node.get();
     } else if (node->children[static_cast<std::size_t>(index)].node == nullptr) {
       return collision(path, rest);
     } else {
@@ -338,7 +337,7 @@ Status Parser::finish() {
   // A flag on _id that says what would happen anyway is only in the way.
   const int id = root_.find("_id");
   if (keeps_others_ && id_included_) {
-    root_.children.erase(root_.children.begin() + id);
+    root_.erase(id);
   } else if (!keeps_others_ && id < 0) {
     MULTIFORA_TRY(add_flag("_id", Leaf::Kind::kInclude));
   }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "plugins/query-engine/projection.h"
@@ -41,11 +42,18 @@ struct Node {
     std::unique_ptr<Node> node;  // one of the two
     std::unique_ptr<Leaf> leaf;
   };
-  std::vector<Child> children;
+  std::vector<Child> children;  // changed by add and erase only
   bool computes = false;    // some leaf below does
   bool positional = false;  // some leaf below is one
 
   int find(std::string_view name) const;
+  Child& add(Child child);
+  void erase(int at);
+
+ private:
+  void fill_places();
+  // Where each name is, once there are many.
+  std::unordered_map<std::string, int> places_;
 };
 
 // Runs a tree on one document.

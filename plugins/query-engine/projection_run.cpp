@@ -30,7 +30,33 @@ class Seen {
 
 }  // namespace
 
+constexpr std::size_t kFewChildren = 16;
+
+Node::Child& Node::add(Child child) {
+  children.push_back(std::move(child));
+  if (!places_.empty())
+    places_.emplace(children.back().name, static_cast<int>(children.size()) - 1);
+  else if (children.size() > kFewChildren)
+    fill_places();
+  return children.back();
+}
+
+void Node::erase(int at) {
+  children.erase(children.begin() + at);
+  places_.clear();
+  if (children.size() > kFewChildren) fill_places();
+}
+
+void Node::fill_places() {
+  for (std::size_t i = 0; i < children.size(); ++i)
+    places_.emplace(children[i].name, static_cast<int>(i));
+}
+
 int Node::find(std::string_view name) const {
+  if (!places_.empty()) {
+    const auto place = places_.find(std::string(name));
+    return place == places_.end() ? -1 : place->second;
+  }
   for (std::size_t i = 0; i < children.size(); ++i)
     if (children[i].name == name) return static_cast<int>(i);
   return -1;

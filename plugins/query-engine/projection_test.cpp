@@ -113,3 +113,17 @@ TEST_CASE("dependencies and covering") {
   CHECK((*simple)->simple_inclusion());
   CHECK((*simple)->is_inclusion());
 }
+
+TEST_CASE("many fields are found as few are") {
+  std::string spec = "{'_id': 0";
+  std::string document = "{'_id': 1";
+  std::string kept = "{";
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = "'f" + std::to_string(i) + "'";
+    if (i % 2 == 0) spec += ", " + name + ": 1";
+    document += ", " + name + ": " + std::to_string(i);
+    if (i % 2 == 0) kept += (i > 0 ? ", " : "") + name + ": " + std::to_string(i);
+  }
+  CHECK(find(spec + "}", document + "}") == test::same(kept + "}"));
+  CHECK(find(spec + ", 'f50.x': 1}", document + "}") == "error 31249");
+}

@@ -4,6 +4,7 @@
 // update_pull.cpp). A compiled tree is immutable; an UpdateState belongs to one apply.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,7 +61,7 @@ struct Node {
   const Node* find(std::string_view name) const;
 };
 
-// Orders field names as updates make them: numbers by value, everything else as text.
+// Orders field names as updates make them: numbers by value, then everything else as text.
 bool name_less(std::string_view a, std::string_view b);
 
 // What the operators' parse functions work with.
@@ -90,6 +91,7 @@ class Parser {
 
  private:
   Status check_path(std::string_view path);
+  Node& child_of(Node& node, std::string_view name);
   Status check_filters_used(DocumentView spec) const;
 
   const UpdateOptions& options_;
@@ -97,6 +99,8 @@ class Parser {
   const std::vector<ArrayFilter>* filters_ = nullptr;
   std::vector<std::string> used_filters_;
   std::shared_ptr<Node> root_ = std::make_shared<Node>();
+  // Children by parent and name: while parsing they are in the order in which they came.
+  std::map<std::pair<const Node*, std::string>, Node*> made_;
   std::vector<Rename> renames_;
   bool needs_match_details_ = false;
   bool may_nest_deeply_ = false;

@@ -41,15 +41,10 @@ Status conflict(std::string_view path, std::string_view at) {
                 fmt::format("Updating the path '{}' would create a conflict at '{}'", path, at));
 }
 
-// The child of this name, made where it is not there.
-Node& child_of(Node& node, std::string_view name) {
-  const auto at = std::ranges::lower_bound(node.children, name, name_less, &Node::Child::name);
-  if (at != node.children.end() && at->name == name)
-    return const_cast<Node&>(*at->node);  // made here as a plain Node, not shared yet
-  auto child = std::make_shared<Node>();
-  Node& made = *child;
-  node.children.insert(at, {std::string(name), std::move(child)});
-  return made;
+void sort_children(Node& node) {
+  std::ranges::sort(node.children, name_less, &Node::Child::name);
+  for (const Node::Child& child : node.children)
+    sort_children(const_cast<Node&>(*child.node));  // made here as a plain Node, not shared yet
 }
 
 // The one name that an array filter's conditions are about.
@@ -133,6 +128,8 @@ Status Parser::parse(DocumentView spec, const std::vector<ArrayFilter>& filters)
     for (const Element& field : element->as_document())
       MULTIFORA_TRY(row->second->parse(*this, field));
   }
+  sort_children(*root_);
+  made_.clear();
   return check_filters_used(spec);
 }
 
@@ -150,6 +147,9 @@ Status Parser::check_path(std::string_view path) {
   if (path.empty())
     return Status(ErrorCode::kEmptyFieldName,
                   "An empty update path is not valid.");
+  // Deeper than any document, and what is made of it is walked by recursion.
+  if (std::ranges::count(path, '.') >= static_cast<std::ptrdiff_t>(limits::kNestingDepthParseMax))
+    return Status(ErrorCode::kOverflow, "FieldPath is too long");
   bool first = true;
   for (const std::string_view part : split(path)) {
     if (part.empty())
@@ -192,6 +192,17 @@ Status Parser::check_path(std::string_view path) {
     first = false;
   }
   return {};
+}
+
+// The child of this name, made where it is not there.
+Node& Parser::child_of(Node& node, std::string_view name) {
+  const auto [at, is_new] = made_.try_emplace({&node, std::string(name)}, nullptr);
+  if (is_new) {
+    auto child = std::make_shared<Node>();
+    at->second = child.get();
+    node.children.push_back({std::string(name), std::move(child)});
+  }
+  return *at->second;
 }
 
 Status Parser::add(std::string_view path, std::shared_ptr<const Operator> op) {

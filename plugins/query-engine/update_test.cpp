@@ -147,3 +147,33 @@ TEST_CASE("what an upsert starts from") {
   CHECK(seed("{'a': 1, '$and': [{'a': 2}]}") == "error 54");
   CHECK(seed("{'a': {'b': 1}, 'a.c': 2}") == "error 54");
 }
+
+TEST_CASE("numbers and words among the names of one update are all found") {
+  // As text 10 is before 1a, which is before 9; as numbers 9 is before 10.
+  CHECK(updated("{'$set': {'10': 1, '1a': 2, '9': 3, '1b': 4, '100': 5, '!': 6}}",
+                "{'_id': 1, '1a': 0, '9': 0, '10': 0, '!': 0, '1b': 0, '100': 0}") ==
+        test::same("{'_id': 1, '1a': 2, '9': 3, '10': 1, '!': 6, '1b': 4, '100': 5}"));
+  CHECK(updated("{'$set': {'10': 1, '1a': 2, '9': 3}, '$inc': {'9': 1}}", "{'_id': 1}") == "error 40");
+}
+
+TEST_CASE("a path of more names than a document has levels is refused") {
+  std::string path = "a";
+  for (int i = 0; i < 100'000; ++i) path += ".a";
+  for (const char* op : {"$set", "$unset", "$inc", "$push", "$pull", "$addToSet", "$min", "$mul"})
+    CHECK(updated("{'" + std::string(op) + "': {'" + path + "': 1}}", "{'_id': 1}") == "error 15");
+  CHECK(updated("{'$rename': {'" + path + "': 'b'}}", "{'_id': 1}") == "error 15");
+  CHECK(updated("{'$rename': {'b': '" + path + "'}}", "{'_id': 1, 'b': 1}") == "error 15");
+  std::string each = "a";
+  for (int i = 0; i < 100'000; ++i) each += ".$[]";
+  CHECK(updated("{'$set': {'" + each + "': 1}}", "{'_id': 1}") == "error 15");
+}
+
+TEST_CASE("many fields at once") {
+  std::string set = "{'$set': {";
+  std::string expected = "{'_id': 1";
+  for (int i = 0; i < 20'000; ++i) {
+    set += (i > 0 ? ", 'f" : "'f") + std::to_string(30'000 - i) + "': 1";
+    expected += ", 'f" + std::to_string(10'001 + i) + "': 1";
+  }
+  CHECK(updated(set + "}}", "{'_id': 1}") == test::same(expected + "}"));
+}

@@ -53,9 +53,9 @@ class Walk {
 
  private:
   static std::size_t index_in(const Node& node, std::string_view name) {
-    std::size_t i = 0;
-    while (node.children[i].name != name) ++i;
-    return i;
+    return static_cast<std::size_t>(
+        std::ranges::lower_bound(node.children, name, name_less, &Node::Child::name) -
+        node.children.begin());
   }
 
   // The node with its $ child standing under the index that the query matched.
@@ -247,13 +247,14 @@ class Walk {
 }  // namespace
 
 const Node* Node::find(std::string_view name) const {
-  for (const Child& child : children)
-    if (child.name == name) return child.node.get();
-  return nullptr;
+  const auto at = std::ranges::lower_bound(children, name, name_less, &Child::name);
+  return at != children.end() && at->name == name ? at->node.get() : nullptr;
 }
 
 bool name_less(std::string_view a, std::string_view b) {
-  if (is_digits(a) && is_digits(b)) {
+  const bool number = is_digits(a);
+  if (number != is_digits(b)) return number;
+  if (number) {
     const auto strip = [](std::string_view text) {
       const std::size_t at = text.find_first_not_of('0');
       return at == std::string_view::npos ? std::string_view() : text.substr(at);
