@@ -263,6 +263,14 @@ class Pager {
   // Bytes retired since the last checkpoint began: a trigger for the next one.
   std::uint64_t retired_since_checkpoint_bytes() const;
   std::uint64_t dirty_since_checkpoint_bytes() const;
+  // Bytes retired that wait for a checkpoint to become reusable: what the file has to grow by if writers
+  // need so much before. What only a snapshot holds back is not counted. Any thread, cheap.
+  std::uint64_t waiting_bytes() const;
+  // So much may wait before it is worth hurrying a checkpoint and holding writers back: a sixteenth of
+  // the file, at least 16 MiB. Any thread, cheap.
+  std::uint64_t waiting_bytes_allowed() const;
+  // In whole chunks, open to any use. Any thread; takes the allocator's mutex.
+  std::uint64_t free_chunk_bytes() const;
 
   // Writes the newest durable checkpoint as a data file of its own at `to`, which must not exist,
   // while writers and checkpoints go on: what the checkpoint holds is kept from being reused until

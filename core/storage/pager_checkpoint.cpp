@@ -124,7 +124,7 @@ void Pager::Impl::capture_locked(Checkpoint* next) {
   }
   table.clear_dirty();
   next->born = std::exchange(born, {});
-  retired_bytes = 0;
+  settling_bytes += retired_bytes.exchange(0);
   dirty_bytes = 0;
   referenced_bytes = 0;
 }
@@ -294,6 +294,7 @@ Status Pager::settle() {
   }
   {
     Impl::Lock lock(impl.mutex);
+    impl.settling_bytes = 0;
     impl.release_retired(lock);
     impl.top_up_reserve_locked();
   }

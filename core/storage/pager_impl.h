@@ -53,6 +53,8 @@ struct Pager::Impl {
   std::atomic<bool> failed{false};
   std::atomic<std::uint64_t> file_bytes{0};  // what may be touched through the mapping
   std::atomic<std::uint64_t> retired_bytes{0};
+  // Of those retired before the newest checkpoint began, and not settled yet.
+  std::atomic<std::uint64_t> settling_bytes{0};
   std::atomic<std::uint64_t> dirty_bytes{0};
   std::atomic<std::uint64_t> referenced_bytes{0};  // since the last checkpoint began
 
@@ -149,6 +151,8 @@ struct Pager::Impl {
   // Brings what changed since `generation` to the disk, a slice at a time, so that the sync after it is
   // short and the log's syncs beside it never queue behind much.
   void write_back_slices(Generation generation);
+  // Does more space wait for this checkpoint than is allowed to?
+  bool pressed() const { return pager.waiting_bytes() > pager.waiting_bytes_allowed(); }
   void write_back_pass(Generation generation);
   void unfreeze_locked();
 };

@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t kReserveForFreeing = 48;
 // Entries of the retired queue handled before the mutex is let go.
 constexpr int kReleaseSlice = 2048;
+// See Pager::waiting_bytes_allowed.
+constexpr std::uint64_t kWaitingMin = 16u << 20;
+constexpr std::uint64_t kWaitingShare = 16;  // of the file
 
 }  // namespace
 
@@ -196,6 +199,16 @@ char* Pager::make_writable(PageId* id, PageStash& stash) {
 
 std::uint64_t Pager::retired_since_checkpoint_bytes() const {
   return impl_->retired_bytes;
+}
+std::uint64_t Pager::waiting_bytes() const {
+  return impl_->retired_bytes + impl_->settling_bytes;
+}
+std::uint64_t Pager::waiting_bytes_allowed() const {
+  return std::max(kWaitingMin, file_bytes() / kWaitingShare);
+}
+std::uint64_t Pager::free_chunk_bytes() const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->table.free_chunks() * kChunkSize;
 }
 std::uint64_t Pager::file_bytes() const {
   return impl_->file_bytes.load(std::memory_order_acquire);

@@ -99,6 +99,7 @@ Result<std::unique_ptr<Store>> Store::open(const StoreOptions& given, PluginHost
 
 void Store::Impl::start_work(Store& store) {
   worker = std::thread([this] { work(); });
+  history_worker = std::thread([this] { write_history(); });
   keeper.start();
   if (const Status dropped = drop_temporary(store); !dropped.ok())
     host.log().event(LogLevel::kWarning, "store", "Temporary collections were not dropped",
@@ -170,6 +171,8 @@ Status Store::close() {
   Impl& impl = *impl_;
   if (impl.closed) return {};
   impl.closed = true;
+  impl.no_waits = true;
+  impl.ease();
   impl.keeper.stop();
   impl.end_transactions();
   if (impl.worker.joinable()) {
@@ -179,6 +182,14 @@ Status Store::close() {
       impl.worker_wake.notify_all();
     }
     impl.worker.join();
+  }
+  if (impl.history_worker.joinable()) {
+    {
+      const std::lock_guard hold(impl.history_mutex);
+      impl.history_stopping = true;
+      impl.history_wake.notify_all();
+    }
+    impl.history_worker.join();
   }
   Status status;
   if (impl.wal && !impl.failed && !impl.options.read_only) {
@@ -193,6 +204,8 @@ Status Store::close() {
   impl.dirty.clear();
   impl.graveyard.clear();
   impl.references = {};
+  impl.history_work.clear();
+  impl.epoch_pin = Snapshot();
   impl.stashes.reset();
   impl.table.reset();
   impl.pager.reset();
@@ -278,6 +291,7 @@ std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
 Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool create) {
   if (auto* const transaction = impl_->transaction()) return transaction->write(ns, create);
   MULTIFORA_TRY_R(impl_->writable());
+  impl_->hold_back();
   while (true) {
     CollectionPtr collection = impl_->find_locked(ns);
     if (collection) {

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "core/base/limits.h"
+#include "core/store/history.h"
 #include "core/store/store_impl.h"
 
 namespace multifora {
@@ -111,6 +112,11 @@ Status Store::Impl::checkpoint_failed(Status status) {
 }
 
 Status Store::Impl::checkpoint() {
+  MULTIFORA_TRY(make_image());
+  return finish_history();
+}
+
+Status Store::Impl::make_image() {
   const std::lock_guard one(checkpoint_mutex);
   MULTIFORA_TRY(alive());
   BorrowedStash stash(*stashes);
@@ -122,6 +128,7 @@ Status Store::Impl::checkpoint() {
     return expired.error();
   }
   CheckpointImage image;
+  HistoryWork work;
   gate.close();
   const bool changed = changed_since_checkpoint.exchange(false);
   const std::uint64_t log_bytes_before = log_bytes_at_checkpoint;
@@ -136,16 +143,27 @@ Status Store::Impl::checkpoint() {
     log_bytes_at_checkpoint = wal->appended_bytes();
     load = log_bytes_at_checkpoint - log_bytes_before >= options.checkpoint_log_bytes;
     running = pager->begin_checkpoint(image);
+    // What the log refers to from now on stays at its place until the history has it.
+    work.pin = std::exchange(epoch_pin, history->enabled() ? pager->pin() : Snapshot());
   }
   gate.open();
   if (!saved.ok()) return checkpoint_failed(std::move(saved));
   // The image holds what the log has up to its position: that part of the log comes first.
   Status durable = wal->wait_durable(image.position);
-  // What the log refers to is safe only as long as the last checkpoint needs it.
-  if (durable.ok() && refers) keep_history(image.position);
+  // What the log refers to is safe only as long as the last checkpoint needs it, or a pin keeps it.
+  if (!refers) work.pin = Snapshot();
+  if (durable.ok() && refers && !work.pin) {
+    const std::lock_guard writing(history_writing);
+    keep_history(image.position);
+  }
+  const std::uint64_t settling = pager->waiting_bytes();
   Status finished = pager->finish_checkpoint(running);
   if (!durable.ok() || !finished.ok()) {
     log_bytes_at_checkpoint = log_bytes_before;
+    if (refers) {  // still: the next one is to find it as this one did
+      log_refers = true;
+      epoch_pin = std::move(work.pin);
+    }
     return checkpoint_failed(durable.ok() ? std::move(finished) : std::move(durable));
   }
   // With both meta pages at this checkpoint, what it has left behind is free, and its log too.
@@ -155,13 +173,12 @@ Status Store::Impl::checkpoint() {
   }
   ++checkpoints;
   quiet_checkpoints = changed ? 0 : quiet_checkpoints + 1;
-  keep_history(image.position);
-  Status recycled = wal->recycle(pager->oldest_needed_position(), load);
-  log_kept_for_load = load;
-  if (!recycled.ok()) {
-    fail_store(recycled);
-    return recycled;
-  }
+  work.position = image.position;
+  work.log_bytes = log_bytes_at_checkpoint;
+  work.load = load;
+  work.held_bytes = settling;
+  queue_history(std::move(work));
+  ease();
   return {};
 }
 
@@ -212,12 +229,14 @@ void Store::Impl::work() {
     checkpoint_wanted = space_wanted = false;
     hold.unlock();
     if (due && !failed) {
-      Status status = checkpoint();
+      Status status = twice ? checkpoint() : make_image();
       if (status.ok() && twice) status = checkpoint();
       if (!status.ok())
         host.log().event(LogLevel::kError, "store", "A checkpoint failed",
                          {{"error", std::string_view(status.message())}});
       last_ms = host.clock().monotonic_us() / 1000;
+      // Writers that wait do not ask for the next one.
+      if (status.ok()) note_progress();
     }
     more_to_reclaim = false;
     if (!failed) {

@@ -84,6 +84,58 @@ void Store::Impl::keep_history(LogPosition position) {
   feed->forget_names(history->newest());
 }
 
+void Store::Impl::queue_history(HistoryWork work) {
+  const std::lock_guard hold(history_mutex);
+  if (work.pin) ++pinned_works;
+  // An older pin keeps what was retired later, too.
+  if (pinned_works == 0) work.held_bytes = 0;
+  held_bytes += work.held_bytes;
+  history_work.push_back(std::move(work));
+  history_wake.notify_all();
+}
+
+Status Store::Impl::finish_history() {
+  const std::lock_guard one(history_writing);
+  while (true) {
+    HistoryWork work;
+    {
+      const std::lock_guard hold(history_mutex);
+      if (history_work.empty()) return {};
+      work = std::move(history_work.front());
+      history_work.pop_front();
+    }
+    keep_history(work.position);
+    if (work.pin) {
+      work.pin = Snapshot();  // what the log refers to may go now
+      const std::lock_guard hold(history_mutex);
+      --pinned_works;
+    }
+    held_bytes -= work.held_bytes;
+    const Status recycled =
+        wal->recycle(std::min(work.position, pager->oldest_needed_position()), work.load);
+    log_kept_for_load = work.load;
+    log_bytes_gone = work.log_bytes;
+    ease();
+    if (!recycled.ok()) {
+      fail_store(recycled);
+      return recycled;
+    }
+  }
+}
+
+void Store::Impl::write_history() {
+  std::unique_lock hold(history_mutex);
+  while (!history_stopping) {
+    if (history_work.empty()) {
+      history_wake.wait(hold);
+      continue;
+    }
+    hold.unlock();
+    static_cast<void>(finish_history());
+    hold.lock();
+  }
+}
+
 // Documents in place of references to them. Views `batch`, or `scratch`. CappedPositionLost where a place
 // is used again: then the history has the batch.
 Result<Bytes> Store::Impl::whole_batch(LogPosition position, Bytes batch, Buffer& scratch) const {

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -22,6 +23,7 @@
 #include "core/store/space_keeper.h"
 #include "core/store/store.h"
 #include "core/store/transaction.h"
+#include "core/store/write_pacer.h"
 
 namespace multifora {
 
@@ -139,6 +141,34 @@ struct Store::Impl {
   std::atomic<bool> log_kept_for_load{false};  // the log has spares that only a load needs
   std::atomic<bool> changed_since_checkpoint{false};
 
+  // --- writers that outrun checkpoints: store_pressure.cpp ---------------------------------------
+  WritePacer pacer;
+  std::mutex eased_mutex;
+  std::condition_variable eased;  // a checkpoint has made room, or nobody is to wait any more
+  std::atomic<bool> no_waits{false};
+  // Log bytes appended until the checkpoint up to which the log is free.
+  std::atomic<std::uint64_t> log_bytes_gone{0};
+
+  // --- the history's thread: store_history.cpp ---------------------------------------------------
+  // Writing the history may take longer than a checkpoint; the next one need not wait for it. What the
+  // log refers to is kept from being reused until then.
+  struct HistoryWork {
+    LogPosition position = 0;  // of the checkpoint
+    std::uint64_t log_bytes = 0;
+    bool load = false;
+    Snapshot pin;  // null: the log before it refers to nothing
+    std::uint64_t held_bytes = 0;  // that would be free without the pin
+  };
+  std::mutex history_writing;  // one writes the history; before history_mutex
+  std::mutex history_mutex;    // guards what follows
+  std::condition_variable history_wake;
+  std::deque<HistoryWork> history_work;  // oldest first
+  int pinned_works = 0;  // queued or at work
+  bool history_stopping = false;
+  std::atomic<std::uint64_t> held_bytes{0};  // sum of those that wait
+  std::thread history_worker;
+  Snapshot epoch_pin;  // the checkpoint's own: since the last one
+
   // A running index build, as others see it. Its texts never change; `abort` is set under
   // builds_mutex, once.
   enum class BuildPhase { kScan, kWrite, kDrain };
@@ -209,6 +239,14 @@ struct Store::Impl {
   void mark_dirty(const CollectionPtr& collection, bool description);
   void want_checkpoint();
   void want_space();  // the disk is full: two checkpoints, unless they would free nothing
+  // Between 0, as it should be, and 1: how far the space that waits for a checkpoint, or the log, is
+  // above what is allowed.
+  double pressure() const;
+  // Before a writer takes anything: waits a little, if writers outrun checkpoints.
+  void hold_back();
+  // After the writer has let go of everything: what it has taken.
+  void charge(std::uint64_t data_bytes, std::uint64_t log_bytes);
+  void ease();
   void note_progress();  // wakes the checkpoint thread where the log has grown enough
 
   // --- the catalog: one function a change, used by commands and by recovery ---------------------
@@ -261,8 +299,14 @@ struct Store::Impl {
 
   // --- checkpoints and reclaiming ---------------------------------------------------------------
   Status checkpoint();
+  // Without the history and the recycling of the log that follow it.
+  Status make_image();
   // Everything up to `position`, which is durable in the log, goes into the history of changes.
   void keep_history(LogPosition position);
+  void queue_history(HistoryWork work);
+  // Does all that is queued.
+  Status finish_history();
+  void write_history();  // the thread
   Result<const Codec*> history_codec() const;
   Status open_history(LogPosition image);
   void recover_names(LogPosition image);

@@ -449,9 +449,14 @@ Result<LogPosition> Transaction::commit(const std::optional<StatementId>& id) {
     t.end(State::kCommitted);
     return LogPosition{0};
   }
+  t.store.hold_back();
+  const std::uint64_t bytes = t.bytes;
   Result<LogPosition> position = Committer(t, id).run();
   t.end(position ? State::kCommitted : State::kAborted);
-  if (position) t.store.note_progress();
+  if (position) {
+    t.store.charge(bytes, bytes);
+    t.store.note_progress();
+  }
   return position;
 }
 

@@ -153,6 +153,7 @@ Result<RecordId> LiveWriter::insert(DocumentView document) {
   Result<RecordId> id = mutator_.insert(0, document, true);
   MULTIFORA_TRY_R(finish(id ? Status() : id.error()));
   log_insert(*id, document);
+  taken_bytes_ += document.size_bytes();
   // Only now: an insert that fails costs no old document. Where the oldest cannot go (a full disk),
   // the next insert tries again; the document is in, so that is no failure of this call.
   static_cast<void>(trim(SIZE_MAX));
@@ -215,6 +216,7 @@ Status LiveWriter::update(RecordId id, DocumentView before, DocumentView documen
   const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(document);
   MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));
   MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
+  taken_bytes_ += document.size_bytes();
   if (with_image)
     batch_.update_image(collection_->id, id, key.view(), patch);
   else
@@ -258,8 +260,12 @@ Result<LogPosition> LiveWriter::commit() {
         store_.retry.record(statement.id.lsid, statement.id.txn_number, statement.id.statement,
                             statement.result.view(), *position);
   }
+  const std::uint64_t logged_bytes = batch_.bytes().size();
   release();
-  if (position && *position != 0) store_.note_progress();
+  if (position && *position != 0) {
+    store_.charge(taken_bytes_, logged_bytes);
+    store_.note_progress();
+  }
   return position;
 }
 

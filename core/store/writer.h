@@ -60,6 +60,7 @@ class LiveWriter final : public CollectionWriter {
   bool bulk_ = false;
   bool bypass_validation_ = false;
   bool released_ = false;
+  std::uint64_t taken_bytes_ = 0;  // of the data file
   struct Statement {
     StatementId id;
     OwnedDocument result;

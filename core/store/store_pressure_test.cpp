@@ -1,0 +1,255 @@
+// Writers that outrun checkpoints, on a disk whose syncs the test slows down or stops.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "core/bson/builder.h"
+#include "core/plugin/host.h"
+#include "core/store/store.h"
+#include "core/store/write_pacer.h"
+#include "tests/plugins/reference/index-plain/plain_index.h"
+#include "tests/support/fault_file_system.h"
+
+namespace multifora {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// What a sync has to wait for: a time, or until the test opens the valve.
+class Valve {
+ public:
+  void set_delay(milliseconds delay) { delay_ms_ = delay.count(); }
+  void close() {
+    const std::lock_guard hold(mutex_);
+    closed_ = true;
+  }
+  void open() {
+    const std::lock_guard hold(mutex_);
+    closed_ = false;
+    changed_.notify_all();
+  }
+  bool reached() const { return reached_; }
+  void pass() {
+    if (delay_ms_ > 0) std::this_thread::sleep_for(milliseconds(delay_ms_));
+    std::unique_lock hold(mutex_);
+    if (closed_) reached_ = true;
+    changed_.wait(hold, [&] { return !closed_; });
+  }
+
+ private:
+  std::atomic<std::int64_t> delay_ms_{0};
+  std::atomic<bool> reached_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+};
+
+class SlowFile final : public File {
+ public:
+  SlowFile(std::unique_ptr<File> file, Valve& valve) : file_(std::move(file)), valve_(valve) {}
+  Result<std::size_t> read(std::uint64_t offset, void* to, std::size_t size) const override {
+    return file_->read(offset, to, size);
+  }
+  Status write(std::uint64_t offset, Bytes data) override { return file_->write(offset, data); }
+  Status sync() override {
+    valve_.pass();
+    return file_->sync();
+  }
+  // Of documents that the log refers to: as fast as ever.
+  Status sync_range(std::uint64_t offset, std::uint64_t size) override {
+    return file_->sync_range(offset, size);
+  }
+  Result<std::uint64_t> size() const override { return file_->size(); }
+  Status truncate(std::uint64_t size) override { return file_->truncate(size); }
+  Status allocate(std::uint64_t offset, std::uint64_t size) override {
+    return file_->allocate(offset, size);
+  }
+  Status punch_hole(std::uint64_t offset, std::uint64_t size) override {
+    return file_->punch_hole(offset, size);
+  }
+  Result<std::uint64_t> allocated_size() const override { return file_->allocated_size(); }
+  Result<char*> map(std::uint64_t reserve, bool writable) override {
+    return file_->map(reserve, writable);
+  }
+  void release(std::uint64_t offset, std::uint64_t size) override { file_->release(offset, size); }
+
+ private:
+  std::unique_ptr<File> file_;
+  Valve& valve_;
+};
+
+// Syncs of files whose path contains `part` pass the valve.
+class SlowFiles final : public FileSystem {
+ public:
+  SlowFiles(FileSystem& files, std::string part) : files_(files), part_(std::move(part)) {}
+  Valve valve;
+
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+    MULTIFORA_ASSIGN_R(std::unique_ptr<File> file, files_.open(path, mode));
+    if (path.find(part_) == std::string::npos) return file;
+    return std::unique_ptr<File>(std::make_unique<SlowFile>(std::move(file), valve));
+  }
+  Status create_directory(const std::string& path) override { return files_.create_directory(path); }
+  Result<std::vector<std::string>> list(const std::string& path) const override {
+    return files_.list(path);
+  }
+  bool exists(const std::string& path) const override { return files_.exists(path); }
+  Status remove(const std::string& path) override { return files_.remove(path); }
+  Status rename(const std::string& from, const std::string& to) override {
+    return files_.rename(from, to);
+  }
+  Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
+  Result<std::uint64_t> free_space(const std::string& path) const override {
+    return files_.free_space(path);
+  }
+  Result<std::unique_ptr<File>> lock(const std::string& path, Bytes content) override {
+    return files_.lock(path, content);
+  }
+
+ private:
+  FileSystem& files_;
+  const std::string part_;
+};
+
+constexpr int kDocuments = 1500;
+constexpr std::size_t kDocumentBytes = 16 * 1024;
+
+OwnedDocument make_document(int id, int version) {
+  const std::string text(kDocumentBytes - 64, static_cast<char>('a' + (id + version) % 26));
+  DocumentBuilder b;
+  b.append("_id", id).append("v", version).append("text", text);
+  return std::move(b).finish();
+}
+
+struct Env {
+  explicit Env(std::string slow_part) : files(disk, std::move(slow_part)) {
+    REQUIRE(host.add_index_kind(&kPlainIndex).ok());
+    host.freeze();
+    options.path = "/db";
+    options.memory_budget_bytes = 1u << 30;
+    options.checkpoint_interval_ms = 1'000'000;
+    auto opened = Store::open(options, host, files, nullptr);
+    REQUIRE(opened);
+    store = std::move(*opened);
+  }
+  Status load() {
+    for (int id = 0; id < kDocuments;) {
+      MULTIFORA_ASSIGN(auto writer, store->write("a.b", true));
+      for (const int end = std::min(kDocuments, id + 50); id < end; ++id) {
+        const OwnedDocument document = make_document(id, 0);
+        MULTIFORA_TRY(status_of(writer->insert(document.view())));
+      }
+      MULTIFORA_TRY(status_of(writer->commit()));
+    }
+    return store->checkpoint();
+  }
+  // Replaces the document that has the same _id.
+  Status replace(DocumentView document) {
+    MULTIFORA_ASSIGN(auto writer, store->write("a.b", false));
+    MULTIFORA_ASSIGN(const RecordId at, writer->view().find_id(document["_id"]));
+    MULTIFORA_ASSIGN(const std::optional<DocumentView> found, writer->view().find(at));
+    REQUIRE(found.has_value());
+    const OwnedDocument before(*found);
+    MULTIFORA_TRY(writer->update(at, before.view(), document));
+    return status_of(writer->commit());
+  }
+  // `count` random replacements in each of some threads; the longest that one took.
+  milliseconds churn(int threads, int count, const std::atomic<bool>* stop = nullptr) {
+    std::atomic<std::int64_t> longest_ms{0};
+    std::atomic<int> failures{0};
+    std::vector<std::thread> all;
+    for (int t = 0; t < threads; ++t) {
+      all.emplace_back([&, t] {
+        std::mt19937 random(static_cast<unsigned>(t) + 1);
+        OwnedDocument document;
+        for (int i = 0; i < count && (stop == nullptr || !*stop); ++i) {
+          const int id = static_cast<int>(random() % kDocuments);
+          document = make_document(id, i);
+          const auto start = steady_clock::now();
+          failures += replace(document.view()).ok() ? 0 : 1;
+          const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - start);
+          for (std::int64_t seen = longest_ms;
+               seen < took.count() && !longest_ms.compare_exchange_weak(seen, took.count());) {
+          }
+        }
+      });
+    }
+    for (std::thread& thread : all) thread.join();
+    CHECK(failures == 0);
+    return milliseconds(longest_ms);
+  }
+  void close() {
+    CHECK(store->check().empty());
+    CHECK(store->close().ok());
+  }
+
+  FaultFileSystem disk{1};
+  SlowFiles files;
+  PluginHost host;
+  StoreOptions options;
+  std::unique_ptr<Store> store;
+};
+
+TEST_CASE("pressure: the file cannot outgrow slow checkpoints") {
+  Env env("data.mfdb");
+  REQUIRE(env.load().ok());
+  const std::uint64_t before = env.store->stats().data_file_bytes;
+  env.files.valve.set_delay(milliseconds(150));
+  env.churn(4, 2000);  // 130 MB on 24 MB
+  env.files.valve.set_delay(milliseconds(0));
+  MESSAGE("from " << before << " bytes to " << env.store->stats().data_file_bytes);
+  // Twice what may wait, a tenth in holes, what the writers take while they wait, and a growth step.
+  CHECK(env.store->stats().data_file_bytes < before + (56u << 20));
+  env.close();
+}
+
+TEST_CASE("pressure: a checkpoint that hangs makes each wait short, and no deadlock") {
+  Env env("data.mfdb");
+  REQUIRE(env.load().ok());
+  env.files.valve.close();
+  std::atomic<bool> stop{false};
+  milliseconds longest{0};
+  std::thread writers([&] { longest = env.churn(3, 1'000'000, &stop); });
+  while (!env.files.valve.reached()) std::this_thread::sleep_for(milliseconds(1));
+  std::this_thread::sleep_for(milliseconds(1000));
+  const std::uint64_t then = env.store->stats().data_file_bytes;
+  std::this_thread::sleep_for(milliseconds(500));
+  // Writers are slow by now, whatever the machine: some MB a second.
+  CHECK(env.store->stats().data_file_bytes < then + (24u << 20));
+  // Readers and the look at the store never wait.
+  CHECK(env.store->read("a.b"));
+  stop = true;
+  writers.join();
+  CHECK(longest < milliseconds(1000));  // some short waits for the collection's lock, on a busy machine
+  env.files.valve.open();
+  env.close();
+}
+
+TEST_CASE("pressure: writing the history holds up no checkpoint, and what it needs stays") {
+  Env env("/history/");
+  REQUIRE(env.load().ok());
+  const std::uint64_t before = env.store->stats().checkpoints;
+  env.files.valve.close();
+  std::atomic<bool> stop{false};
+  std::thread writers([&] { env.churn(2, 1'000'000, &stop); });
+  const auto limit = steady_clock::now() + std::chrono::seconds(60);
+  while (steady_clock::now() < limit &&
+         (!env.files.valve.reached() || env.store->stats().checkpoints < before + 4))
+    std::this_thread::sleep_for(milliseconds(5));
+  CHECK(env.files.valve.reached());
+  CHECK(env.store->stats().checkpoints >= before + 4);
+  stop = true;
+  writers.join();
+  env.files.valve.open();
+  env.close();
+}
+
+}  // namespace
+}  // namespace multifora
