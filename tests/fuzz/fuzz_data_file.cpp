@@ -65,6 +65,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     if (size % 64 == 3) FUZZ_CHECK((*file)->truncate((*file)->size().value() * (size % 7) / 7).ok());
   }
-  bench().exercise(files, forged);
+  bench().exercise(files, forged, data, size);
   return 0;
 }

@@ -71,6 +71,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     FUZZ_CHECK((*file)->write(place.begin, bytes).ok());
     if (size % 64 == 3 && place.begin > 0) FUZZ_CHECK((*file)->truncate(place.begin + 3).ok());
   }
-  bench().exercise(files, forged);
+  bench().exercise(files, forged, data, size);
   return 0;
 }

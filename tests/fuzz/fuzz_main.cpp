@@ -6,7 +6,9 @@
 //   fuzz_x [--seconds=N] [--seed=N] [--write-corpus=DIR] [FILE ...]
 //
 // With files, each is run once and nothing else happens. The random seed is printed; the input that
-// ended the process is left in crash-<program>.
+// ended the process, or did not come to an end, is left in crash-<program>.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -75,8 +77,12 @@ void on_signal(int signal) {
   std::raise(signal);
 }
 
+// An input that takes longer is one that never ends.
+constexpr unsigned kInputSecondsMax = 60;
+
 void run(const std::string& input) {
   current_input = &input;
+  ::alarm(kInputSecondsMax);
   // Memory of exactly its size, so that a sanitizer sees a read too far.
   const std::vector<std::uint8_t> exact(input.begin(), input.end());
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
@@ -238,6 +244,8 @@ int main(int argc, char** argv) {
   crash_path = "crash-" + std::filesystem::path(argv[0]).filename().string();
   std::signal(SIGABRT, on_signal);
   std::signal(SIGSEGV, on_signal);
+  std::signal(SIGBUS, on_signal);
+  std::signal(SIGALRM, on_signal);
   if (__sanitizer_set_death_callback != nullptr) __sanitizer_set_death_callback(keep_crash);
   if (!options.corpus_dir.empty()) {
     write_corpus(options.corpus_dir);

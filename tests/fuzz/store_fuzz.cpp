@@ -9,12 +9,16 @@
 #include <random>
 
 #include "core/base/bus_guard.h"
-#include "core/base/interrupt.h"
 #include "core/bson/builder.h"
 #include "core/plugin/plugin.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/store_actions.h"
 
+const multifora::PluginEntry* multifora_plugin_codec_lz4();
 const multifora::PluginEntry* multifora_plugin_index_btree();
+const multifora::PluginEntry* multifora_plugin_index_hashed();
+const multifora::PluginEntry* multifora_plugin_index_ttl();
+const multifora::PluginEntry* multifora_plugin_index_wildcard();
 
 namespace multifora::fuzz {
 
@@ -25,7 +29,10 @@ namespace fs = std::filesystem;
 PluginHost& host() {
   static PluginHost& instance = [&]() -> PluginHost& {
     static PluginHost made;
-    FUZZ_CHECK(made.load(*multifora_plugin_index_btree(), "").ok());
+    for (const PluginEntry* entry :
+         {multifora_plugin_codec_lz4(), multifora_plugin_index_btree(), multifora_plugin_index_hashed(),
+          multifora_plugin_index_ttl(), multifora_plugin_index_wildcard()})
+      FUZZ_CHECK(made.load(*entry, "").ok());
     made.freeze();
     return made;
   }();
@@ -40,15 +47,6 @@ StoreOptions options(const std::string& path) {
   return options;
 }
 
-OwnedDocument make_document(int id) {
-  DocumentBuilder b;
-  b.append("_id", id).append("k", id % 50);
-  const std::size_t size = id % 97 == 0 ? 40'000 : static_cast<std::size_t>(id * 37) % 600;
-  b.append("s", std::string(size, static_cast<char>('a' + id % 26)));
-  if (id % 11 == 0) b.append("long", std::string(3'000, static_cast<char>('A' + id % 26)));
-  return std::move(b).finish();
-}
-
 void insert(Store& store, const std::string& ns, int id) {
   const auto writer = store.write(ns, true);
   FUZZ_CHECK(writer.has_value());
@@ -57,15 +55,6 @@ void insert(Store& store, const std::string& ns, int id) {
   const auto position = (*writer)->commit();
   FUZZ_CHECK(position.has_value());
   if (id % 10 == 9) FUZZ_CHECK(store.wait_durable(*position).ok());
-}
-
-void build(Store& store, const std::string& ns, const char* field) {
-  DocumentBuilder spec;
-  spec.object("key").append(field, 1);
-  spec.append("name", field);
-  const OwnedDocument index = std::move(spec).finish();
-  Interrupt interrupt(system_clock());
-  static_cast<void>(store.create_indexes(ns, {index.view()}, interrupt));
 }
 
 std::string read_file(const fs::path& path) {
@@ -93,16 +82,17 @@ StoreBench::StoreBench(bool crashed) : crashed_(crashed) {
   };
   if (!crashed) {
     add("a.c", 0, 1500);
-    build(**store, "a.c", "k");
-    build(**store, "a.c", "long");
+    for (std::uint64_t i = 0; i < 6; ++i) FUZZ_CHECK(build_index(**store, "a.c", i).has_value());
     add("a.c", 1500, 2000);
     add("b.small", 0, 20);
+    make_varied(**store);
     FUZZ_CHECK((*store)->close().ok());
   } else {
     FUZZ_CHECK((*store)->checkpoint().ok());
     add("a.c", 0, 250);
     add("b.small", 0, 20);
     add("a.c", 250, 300);
+    make_varied(**store);
   }
   fs::copy(live, path_, fs::copy_options::recursive);  // as it would be found after a kill
   fs::remove(path_ + "/lock");
@@ -119,7 +109,8 @@ StoreBench::~StoreBench() { fs::remove_all(fs::path(path_).parent_path()); }
 // False where a read reported an error.
 bool StoreBench::read_all(Store& store, Contents* found) const {
   bool good = true;
-  for (const std::string& db : store.database_names())
+  for (const std::string& db : store.database_names()) {
+    if (db == "x") continue;  // not known by content
     for (const auto& info : store.collections(db)) {
       if (info->is_view) continue;
       const auto view = store.read(info->ns);
@@ -144,6 +135,7 @@ bool StoreBench::read_all(Store& store, Contents* found) const {
         if (document && *document) documents[id] = std::string((*document)->bytes());
       }
     }
+  }
   return good;
 }
 
@@ -162,31 +154,33 @@ void StoreBench::judge(const Contents& found) const {
   }
 }
 
-void StoreBench::exercise(OverlayFileSystem& files, bool forged) const {
-  auto opened = Store::open(options(path_), host(), files, nullptr);
-  if (!opened) {
+void StoreBench::exercise(OverlayFileSystem& files, bool forged, const std::uint8_t* data,
+                          std::size_t size) const {
+  const auto open = [&]() -> std::unique_ptr<Store> {
+    auto opened = Store::open(options(path_), host(), files, nullptr);
+    if (opened) return std::move(*opened);
     FUZZ_CHECK(!opened.error().message().empty());
-    return;
-  }
-  Store& store = **opened;
+    return nullptr;
+  };
+  std::unique_ptr<Store> store = open();
+  if (store == nullptr) return;
   Contents found;
-  const bool good = read_all(store, &found);
+  const bool good = read_all(*store, &found);
   if (!forged) {
     for (const auto& [ns, documents] : found)
       for (const auto& [id, bytes] : documents)
         FUZZ_CHECK(contents_.at(ns).at(id) == bytes);
     if (good) judge(found);
   }
-  static_cast<void>(store.check());
-  if (const auto writer = store.write("a.c", true); writer && *writer) {
-    const OwnedDocument document = make_document(5'000);
-    static_cast<void>((*writer)->insert(document.view()));
-    static_cast<void>((*writer)->commit());
-  }
-  build(store, "a.c", "s");
-  static_cast<void>(store.checkpoint());
-  static_cast<void>(store.drop_collection("a.c"));
-  static_cast<void>(store.close());
+  Choices choices(data, size);
+  const Reopen reopen = [&](std::unique_ptr<Store> old) {
+    static_cast<void>(old->close());
+    old.reset();
+    return open();
+  };
+  for (std::uint64_t n = 2 + choices.below(5); n > 0 && store != nullptr; --n)
+    act(store, choices, reopen);
+  if (store != nullptr) static_cast<void>(store->close());
 }
 
 std::vector<Mutation> read_mutations(const std::uint8_t* data, std::size_t size) {

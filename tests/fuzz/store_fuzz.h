@@ -30,10 +30,11 @@ class StoreBench {
   // In the order in which they were logged; with `crashed` only.
   const std::vector<std::pair<std::string, int>>& logged() const { return logged_; }
 
-  // Opens what is in `files`, reads all of it, changes it, checks it and closes it. Nothing may end
-  // the process. Without `forged`, every document that is read must be right, and none may be
+  // Opens what is in `files`, reads all of it, does with it what the input says (store_actions.h) and
+  // closes it. Nothing may end the process. Without `forged`, every document that is read must be right, and none may be
   // missing unless an error was reported; with `crashed`, documents from the end of the log may be.
-  void exercise(OverlayFileSystem& files, bool forged) const;
+  void exercise(OverlayFileSystem& files, bool forged, const std::uint8_t* data,
+                std::size_t size) const;
 
  private:
   bool read_all(Store& store, Contents* found) const;
