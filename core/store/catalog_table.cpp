@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/bson/validate.h"
+#include "core/store/catalog_body.h"
 
 namespace multifora {
 namespace {
@@ -83,9 +85,13 @@ Status CatalogTable::visit_pieces(char letter, std::size_t id_size,
 Status CatalogTable::read_descriptions(
     const std::function<Status(CollectionId, DocumentView)>& visit) {
   return visit_pieces('D', 4, [&](Bytes id, Bytes value) -> Status {
-    if (value.size() < 5 || load_le<std::uint32_t>(value.data()) != value.size())
-      return damaged("a description has an impossible length");
-    return visit(load_be<std::uint32_t>(id.data()), DocumentView::assume_valid(value));
+    ValidateOptions options;
+    options.require_utf8 = false;
+    options.size_bytes_max = value.size();
+    const auto description = validate(value, options);
+    if (!description) return damaged("a description is no document");
+    MULTIFORA_TRY(check_collection_description(*description));
+    return visit(load_be<std::uint32_t>(id.data()), *description);
   });
 }
 

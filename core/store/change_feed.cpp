@@ -16,21 +16,21 @@ constexpr std::size_t kKeptBatchMax = 1024 * 1024;
 constexpr std::size_t kKeptBatches = 16 * 1024;
 constexpr LogPosition kNotYet = std::numeric_limits<LogPosition>::max();
 
-// A document of a record that this process, or a hash, vouches for.
-DocumentView body_of(const LogFrame& frame) {
-  return frame.body.size() >= 5 ? DocumentView::assume_valid(frame.body) : DocumentView();
-}
-
 // Namespaces, or a database, that a change of the catalog concerns and the collection's id does not say.
 template <class Visit>
 void for_each_named(const LogFrame& frame, Visit visit) {
-  if (frame.operation == LogOperation::kRename) {
-    visit(body_of(frame)["from"].as_string());
-    visit(body_of(frame)["to"].as_string());
-  } else if (frame.operation == LogOperation::kCreate || frame.operation == LogOperation::kDrop) {
-    visit(body_of(frame)["ns"].as_string());
-  } else if (frame.operation == LogOperation::kDropDatabase) {
-    visit(body_of(frame)["db"].as_string());
+  const bool rename = frame.operation == LogOperation::kRename;
+  const bool database = frame.operation == LogOperation::kDropDatabase;
+  if (!rename && !database && frame.operation != LogOperation::kCreate &&
+      frame.operation != LogOperation::kDrop)
+    return;
+  const Result<DocumentView> body = catalog_body(frame);
+  if (!body) return;  // who reads the batch finds out
+  if (rename) {
+    visit((*body)["from"].as_string());
+    visit((*body)["to"].as_string());
+  } else {
+    visit((*body)[database ? "db" : "ns"].as_string());
   }
 }
 

@@ -9,15 +9,23 @@
 namespace multifora {
 namespace {
 
-std::size_t document_index(RecordLocation location) {
-  return static_cast<std::size_t>(location & ~kForkLocation);
+// A document of the transaction's own; DataCorruptionDetected for a location that a damaged page made up.
+Result<DocumentView> own_document(const Fork& fork, RecordLocation location) {
+  const auto index = static_cast<std::size_t>(location & ~kForkLocation);
+  if (index < fork.documents.size()) return fork.documents[index].view();
+  return fail(ErrorCode::kDataCorruptionDetected,
+              "the record map of collection " + std::to_string(fork.data->id) +
+                  " has an impossible location");
 }
 
 struct ForkPayload {
   Pager& pager;
   const Fork& fork;
   Result<Bytes> operator()(RecordLocation location, RecordId id) const {
-    if ((location & kForkLocation) != 0) return Bytes(fork.documents[document_index(location)].bytes());
+    if ((location & kForkLocation) != 0) {
+      MULTIFORA_ASSIGN_R(const DocumentView document, own_document(fork, location));
+      return document.bytes();
+    }
     return pager.records().read_known(location, id, fork.data->id);
   }
   void prefetch(RecordLocation location) const {
@@ -43,7 +51,7 @@ Result<std::optional<DocumentView>> ForkView::find(RecordId id) const {
   const PagedArray records(pager_, fork_.data->id);
   MULTIFORA_ASSIGN_R(const RecordLocation location, records.get(fork_.data->state.records, id));
   if (location == 0) return std::nullopt;
-  if ((location & kForkLocation) != 0) return fork_.documents[document_index(location)].view();
+  if ((location & kForkLocation) != 0) return own_document(fork_, location);
   MULTIFORA_ASSIGN_R(const Bytes bytes,
                      pager_.records().read(location, id, fork_.data->id));
   return DocumentView::assume_valid(bytes);

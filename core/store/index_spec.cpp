@@ -365,6 +365,16 @@ Result<IndexSpecRelation> relate_index_specs(DocumentView existing, DocumentView
 
 Result<IndexSpec> make_index_spec(const PluginHost& host, const CollectionInfo& info,
                                   DocumentView spec) {
+  // What was normalised once may have been damaged, or written by another version, since.
+  if (spec["name"].type() != BsonType::kString || spec["key"].type() != BsonType::kObject)
+    return fail(ErrorCode::kDataCorruptionDetected,
+                "the specification of an index of " + info.ns + " has no valid name or key");
+  const auto check = [&](Status status) {
+    return status.ok() ? status : std::move(status).with_context("an index of " + info.ns);
+  };
+  MULTIFORA_TRY_R(check(check_options(spec)));
+  MULTIFORA_TRY_R(check(check_key(spec["key"].as_document())));
+
   IndexSpec made;
   made.spec = OwnedDocument(spec);
   made.ns = info.ns;

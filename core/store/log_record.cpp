@@ -2,6 +2,7 @@
 
 #include "core/base/assert.h"
 #include "core/bson/validate.h"
+#include "core/store/catalog_body.h"
 
 namespace multifora {
 namespace {
@@ -177,6 +178,7 @@ Result<bool> LogBatchReader::next(LogRecord* record) {
     case LogOperation::kSetIndexSpec:
     case LogOperation::kDropDatabase: {
       MULTIFORA_ASSIGN_R(record->document, take_document(body));
+      MULTIFORA_TRY_R(check_catalog_body(record->operation, record->document));
       return true;
     }
     case LogOperation::kStatement: {
@@ -190,6 +192,13 @@ Result<bool> LogBatchReader::next(LogRecord* record) {
     }
   }
   return malformed("operation");
+}
+
+Result<DocumentView> catalog_body(const LogFrame& frame) {
+  Bytes body = frame.body;
+  MULTIFORA_ASSIGN_R(const DocumentView document, take_document(body));
+  MULTIFORA_TRY_R(check_catalog_body(frame.operation, document));
+  return document;
 }
 
 bool next_frame(Bytes& batch, LogFrame* frame) {

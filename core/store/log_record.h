@@ -23,7 +23,8 @@
 //   kRename         document {from, to, uuid, dropped}; dropped: the uuid of the collection that it replaces
 //   kSetOptions     document {options, before}; before: the options as they were
 //   kCreateIndex    document {number, kind, spec}
-//   kDropIndex      document {number, name, spec}
+//   kDropIndex      document {number, name, spec}; without spec in logs of older versions, where a
+//                   collection became capped; likewise before of the kSetOptions
 //   kSetIndexSpec   document {number, spec, before}
 //   kDropDatabase   document {db}; comes after the kDrop of each of its collections
 //   kStatement      16 bytes lsid, i64 txnNumber, i32 statement, document (the result)
@@ -126,7 +127,8 @@ struct LogRecord {
 };
 
 // Walks a batch. Damage that a matching block hash did not find would be a bug or another version:
-// DataCorruptionDetected, never a read outside the bytes.
+// DataCorruptionDetected, never a read outside the bytes. A catalog body that it gives has the fields that
+// stand above, of their types.
 class LogBatchReader {
  public:
   explicit LogBatchReader(Bytes batch) : rest_(batch) {}
@@ -146,6 +148,9 @@ struct LogFrame {
   CollectionId collection = 0;
   Bytes body;
 };
+// The body of a change of the catalog, with the fields that stand above: DataCorruptionDetected for anything
+// else.
+Result<DocumentView> catalog_body(const LogFrame& frame);
 // Takes the first record off `batch`; false at the end, or where the rest makes no sense.
 bool next_frame(Bytes& batch, LogFrame* frame);
 BatchShape shape_of(Bytes batch);

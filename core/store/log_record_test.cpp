@@ -13,6 +13,13 @@ OwnedDocument id_document(int id) {
   return std::move(b).finish();
 }
 
+OwnedDocument dropped(const char* ns) {
+  DocumentBuilder b;
+  b.append("ns", ns);
+  b.append_binary("uuid", std::string(16, 'u'), 4);
+  return std::move(b).finish();
+}
+
 LogBatch sample() {
   LogBatch batch;
   const OwnedDocument document = id_document(7);
@@ -20,7 +27,8 @@ LogBatch sample() {
   batch.update(3, 11, document.view(), "patch bytes");
   batch.remove(3, 11, document.view(), true);
   batch.truncate(4);
-  batch.catalog(LogOperation::kDrop, 4, document.view());
+  const OwnedDocument drop = dropped("a.b");
+  batch.catalog(LogOperation::kDrop, 4, drop.view());
   batch.statement("0123456789abcdef", 5, 2, document.view());
   batch.insert_at(3, 12, 4711, 16'384, 0x1234567890abcdef, document.view());
   return batch;
@@ -58,6 +66,60 @@ TEST_CASE("records come back as they were written, in order") {
   CHECK(record.hash == 0x1234567890abcdef);
   CHECK(record.document["_id"].as_int32() == 7);
   CHECK(!reader.next(&record).value());
+}
+
+TEST_CASE("a change of the catalog without its fields is damage, not a null pointer") {
+  using enum LogOperation;
+  const OwnedDocument empty = DocumentBuilder().finish();
+  for (const LogOperation operation :
+       {kCreate, kDrop, kRename, kSetOptions, kCreateIndex, kDropIndex, kSetIndexSpec, kDropDatabase}) {
+    LogBatch batch;
+    batch.catalog(operation, 4, empty.view());
+    LogBatchReader reader(batch.bytes());
+    LogRecord record;
+    const auto read = reader.next(&record);
+    REQUIRE(!read);
+    CHECK(read.error().code() == ErrorCode::kDataCorruptionDetected);
+    Bytes rest = batch.bytes();
+    LogFrame frame;
+    REQUIRE(next_frame(rest, &frame));
+    CHECK(!catalog_body(frame));
+  }
+}
+
+TEST_CASE("fields of a change of the catalog have their types") {
+  const auto read = [](LogOperation operation, auto fill) {
+    DocumentBuilder b;
+    fill(b);
+    const OwnedDocument body = std::move(b).finish();
+    LogBatch batch;
+    batch.catalog(operation, 4, body.view());
+    LogBatchReader reader(batch.bytes());
+    LogRecord record;
+    return reader.next(&record).has_value();
+  };
+  const auto drop = [&](std::size_t uuid_size, auto ns) {
+    return read(LogOperation::kDrop, [&](DocumentBuilder& b) {
+      b.append("ns", ns).append_binary("uuid", std::string(uuid_size, 'u'), 4);
+    });
+  };
+  CHECK(drop(16, "a.b"));
+  CHECK(!drop(15, "a.b"));
+  CHECK(!drop(16, 5));
+  const auto create = [&](auto number) {
+    return read(LogOperation::kCreate, [&](DocumentBuilder& b) {
+      b.append("ns", "a.b").append_binary("uuid", std::string(16, 'u'), 4);
+      b.append("options", DocumentView());
+      ArrayBuilder indexes = b.array("indexes");
+      DocumentBuilder row = indexes.object();
+      row.append("number", number).append("kind", "btree").append("spec", DocumentView());
+    });
+  };
+  CHECK(create(1));
+  CHECK(!create(-1));
+  CHECK(!create(1.5));
+  CHECK(!create(std::int64_t{1} << 32));
+  CHECK(!create("1"));
 }
 
 TEST_CASE("references are found without looking at the rest") {

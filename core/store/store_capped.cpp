@@ -71,12 +71,14 @@ Result<LogPosition> Store::Impl::make_capped(std::string_view ns, std::int64_t s
     DocumentBuilder body;
     body.append("number", static_cast<std::int64_t>(open->number));
     body.append("name", open->index->spec().name);
+    body.append("spec", open->index->spec().spec.view());
     const OwnedDocument record = std::move(body).finish();
     batch.catalog(LogOperation::kDropIndex, collection->id, record.view());
     doomed.push_back(open->number);
   }
   DocumentBuilder body;
   body.append("options", options.view());
+  body.append("before", collection->info->options.view());
   const OwnedDocument record = std::move(body).finish();
   batch.catalog(LogOperation::kSetOptions, collection->id, record.view());
   MULTIFORA_ASSIGN_R(Wal::Reservation reservation, reserve_log(batch.bytes().size()));

@@ -147,9 +147,25 @@ OwnedDocument Store::Impl::describe(const Collection& collection) const {
   return std::move(out).finish();
 }
 
+// What a command checks before, and damage may have made otherwise.
+Status Store::Impl::check_new_collection(CollectionId id, std::string_view ns) const {
+  const std::shared_lock hold(names_mutex);
+  if (id != 0 && id < kForkIdsFrom && !by_id.contains(id) && !by_name.contains(ns)) return {};
+  return {ErrorCode::kDataCorruptionDetected,
+          "collection " + std::to_string(id) + " cannot be: its number or its name is impossible or taken"};
+}
+
+Status Store::Impl::check_rename(const Collection& collection, std::string_view to) const {
+  const std::shared_lock hold(names_mutex);
+  if (!to.empty() && !by_name.contains(to)) return {};
+  return {ErrorCode::kDataCorruptionDetected,
+          "collection " + collection.info->ns + " cannot be renamed: the name is taken"};
+}
+
 // --- apply ----------------------------------------------------------------------------------------
 
 Status Store::Impl::apply_create(CollectionId id, DocumentView body, bool locked) {
+  MULTIFORA_TRY(check_new_collection(id, body["ns"].as_string()));
   auto collection = std::make_shared<Collection>(id);
   MULTIFORA_ASSIGN(collection->info, make_info(id, body["ns"].as_string(),
                                                body["uuid"].binary_bytes(),
@@ -207,6 +223,7 @@ Status Store::Impl::reopen_indexes(Collection& collection) {
 }
 
 Status Store::Impl::apply_rename(const CollectionPtr& collection, std::string_view to) {
+  MULTIFORA_TRY(check_rename(*collection, to));
   collection->preserve(pager->current_generation());
   const CollectionInfo& old = *collection->info;
   const OwnedDocument options = without_temp(old.options.view());

@@ -47,9 +47,10 @@ void Store::Impl::recover_names(LogPosition image) {
     while (next_frame(batch, &frame)) {
       const bool drop = frame.operation == LogOperation::kDrop;
       if (!drop && frame.operation != LogOperation::kRename) continue;
-      const DocumentView body = DocumentView::assume_valid(frame.body);
-      CollectionName name{std::string(body[drop ? "ns" : "from"].as_string()), {}};
-      const Bytes uuid = body["uuid"].binary_bytes();
+      const Result<DocumentView> body = catalog_body(frame);
+      if (!body) continue;  // replay has seen it, and so has who reads the batch
+      CollectionName name{std::string((*body)[drop ? "ns" : "from"].as_string()), {}};
+      const Bytes uuid = (*body)["uuid"].binary_bytes();
       std::copy_n(uuid.begin(), std::min(uuid.size(), name.uuid.size()), name.uuid.begin());
       feed->names().will_lose(frame.collection, std::move(name));
     }

@@ -257,6 +257,8 @@ struct Store::Impl {
                                                 const IndexState& state) const;
   Status apply_catalog(const LogRecord& record);
   // `locked`: nobody sees the collection before the caller unlocks it.
+  Status check_new_collection(CollectionId id, std::string_view ns) const;
+  Status check_rename(const Collection& collection, std::string_view to) const;
   Status apply_create(CollectionId id, DocumentView body, bool locked = false);
   void apply_drop(const CollectionPtr& collection);
   void lose_name(std::string_view ns);

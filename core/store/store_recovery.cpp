@@ -28,6 +28,8 @@ Status Store::Impl::load_collection(CollectionId id, DocumentView description) {
   MULTIFORA_ASSIGN(collection->info, make_info(id, description["ns"].as_string(),
                                                description["uuid"].binary_bytes(),
                                                description["options"].as_document()));
+  if (!description["dropped"].truthy())
+    MULTIFORA_TRY(check_new_collection(id, collection->info->ns));
   MULTIFORA_ASSIGN(collection->state, table->read_state(id));
   collection->next_index_number =
       static_cast<std::uint32_t>(description["nextIndex"].number_as_int64());

@@ -358,6 +358,20 @@ TEST_CASE("expanded events") {
   CHECK(!reply.events[5].view()["updateDescription"].as_document()["disambiguatedPaths"].missing());
 }
 
+TEST_CASE("a collection that becomes capped is told as any change of its options") {
+  Env env;
+  env.must(R"({"create":"c"})");
+  env.must(R"({"createIndexes":"c","indexes":[{"key":{"a":1},"name":"a_1"}]})");
+  const auto stream = env.watch(R"({"showExpandedEvents":true})", "", "1");
+  env.must(R"({"convertToCapped":"c","size":100000})");
+  const auto reply = env.more(stream);
+  REQUIRE(Env::types(reply) == Types{"dropIndexes", "modify"});
+  const DocumentView dropped = reply.events[0].view()["operationDescription"].as_document();
+  CHECK(dropped["indexes"].as_document().first()->as_document()["name"].as_string() == "a_1");
+  const DocumentView changed = reply.events[1].view()["operationDescription"].as_document();
+  CHECK(changed["capped"].truthy());
+}
+
 TEST_CASE("what may follow the stage, and what may not") {
   Env env;
   env.insert(0);

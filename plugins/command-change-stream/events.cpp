@@ -301,7 +301,9 @@ bool EventMaker::indexes(const LogRecord& record) {
 
 bool EventMaker::modify(const LogRecord& record) {
   if (!options_.expanded || !wanted(name_->ns)) return false;
-  const DocumentView before = record.document["before"].as_document();
+  // Absent in the log of an older version.
+  const ValueView known = record.document["before"];
+  const DocumentView before = known.missing() ? DocumentView() : known.as_document();
   const bool index = record.operation == LogOperation::kSetIndexSpec;
   const DocumentView after = record.document[index ? "spec" : "options"].as_document();
   DocumentBuilder changes, old;
