@@ -80,6 +80,13 @@ std::vector<OwnedDocument> random_documents(int n, unsigned seed) {
 
 }  // namespace
 
+TEST_CASE("$unset takes no name that a document cannot have") {
+  for (const char* spec : {"\"a\\u0000b\"", "[\"a\", \"a\\u0000b\"]", "\"\\u0000\""}) {
+    Run run("[{\"$unset\": " + std::string(spec) + "}]");
+    CHECK(run.parse().code() == location_code(16411));
+  }
+}
+
 TEST_CASE("sorting and grouping give the same with and without spilling") {
   const auto documents = random_documents(3000, std::random_device{}());
   const std::string stages = R"([{"$sort": {"v": -1, "g": 1}},

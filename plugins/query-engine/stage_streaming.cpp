@@ -243,6 +243,8 @@ Status parse_unset(const StageRow& row, const ValueView& spec, PipelineContext& 
               "values"};
     if (v.as_string().starts_with('$'))
       return {location_code(31121), "$unset field names must not start with '$'"};
+    if (v.as_string().contains('\0'))  // no name of a document: it must not get into one
+      return check_field_path(v.as_string()).with_context("Invalid $unset :: caused by :");
     exclusion.append(v.as_string(), false);
     return {};
   };

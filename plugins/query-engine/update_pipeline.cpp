@@ -53,15 +53,21 @@ class StageParser {
 
   Result<Stage> unset(const Element& stage) {
     DocumentBuilder exclusion;
+    const auto add = [&](std::string_view path) -> Status {
+      if (path.contains('\0'))  // no name of a document: it must not get into one
+        return check_field_path(path).with_context("Invalid $unset :: caused by :");
+      exclusion.append(path, false);
+      return {};
+    };
     if (stage.type() == BsonType::kString) {
-      exclusion.append(stage->as_string(), false);
+      MULTIFORA_TRY_R(add(stage->as_string()));
     } else if (stage.type() == BsonType::kArray) {
       for (const Element& field : stage->as_document()) {
         if (field.type() != BsonType::kString)
           return fail(location_code(31120),
                       "$unset specification must be a string or an array containing only string "
                       "values");
-        exclusion.append(field->as_string(), false);
+        MULTIFORA_TRY_R(add(field->as_string()));
       }
       if (stage->as_document().empty())
         return fail(location_code(31119),

@@ -126,6 +126,8 @@ TEST_CASE("mistakes have MongoDB's codes") {
   CHECK(updated("{'$push': {'a': 1}}", "{'_id': 1, 'a': 5}") == "error 2");
   CHECK(updated("{'a': 1, '$set': {'b': 1}}", "{'_id': 1}") == "error 52");
   CHECK(updated("[{'$match': {}}]", "{'_id': 1}") == "error 72");
+  CHECK(updated("[{'$unset': 'a\\u0000b'}]", "{'_id': 1}") == "error 16411");
+  CHECK(updated("[{'$unset': ['b', 'a\\u0000b']}]", "{'_id': 1}") == "error 16411");
   CHECK(updated("{'$set': {'a.$': 1}}", "{'_id': 1, 'a': [1]}") == "error 2");
 }
 
