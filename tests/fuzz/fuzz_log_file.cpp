@@ -21,7 +21,7 @@ struct Bench : fuzz::StoreBench {
     for (const auto& [name, bytes] : files()) {
       if (!name.starts_with("wal/")) continue;
       const auto start = wal::parse_segment_name(name.substr(4));
-      FUZZ_CHECK(start.has_value());
+      if (!start) continue;  // a segment in the making
       places.push_back({name, 0, sizeof(wal::FileHeader)});
       for (std::size_t at = sizeof(wal::FileHeader); at + wal::kBlockHeaderSize <= bytes.size();) {
         wal::BlockHeader header;
