@@ -223,7 +223,7 @@ void mutate(const Mutation& mutation, char* at, std::size_t size) {
 std::vector<std::string> mutation_seeds() {
   std::mt19937_64 random(1);
   std::vector<std::string> seeds(1);  // no change at all
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 40; ++i) {
     std::string seed(8 * (1 + random() % 3), '\0');
     for (char& c : seed) c = static_cast<char>(random());
     seeds.push_back(std::move(seed));
