@@ -22,8 +22,12 @@ constexpr std::size_t kMachineCodeBytesMax = 64u << 20;
 constexpr std::size_t kCompiledBytesMax = 512u << 20;
 std::atomic<std::size_t> compiled_bytes{0};
 
-// Matching with a text longer than this may take only so long.
+// Inside assertions and back references the engine looks at text without counting steps. A pattern with
+// some is matched with a longer text than this under a watch, which lets the match take only so long,
+// whatever the number of its steps. Others are not: the watch keeps the library from seeing at once
+// that a text lacks something.
 constexpr std::size_t kLongText = 64 * 1024;
+constexpr std::uint32_t kWatchedSteps = 1'000'000'000;
 constexpr std::chrono::seconds kMatchTimeMax{2};
 
 // A pattern as the library understands it.
@@ -40,6 +44,14 @@ std::size_t compiled_size(const pcre2_code* code) {
   pcre2_pattern_info(code, PCRE2_INFO_SIZE, &interpreted);
   pcre2_pattern_info(code, PCRE2_INFO_JITSIZE, &machine);
   return interpreted + machine;
+}
+
+bool may_look_without_steps(std::string_view pattern) {
+  for (const char* sign : {"(?=", "(?!", "(?<", "(?P", "(?'", "(*", "\\g", "\\k"})
+    if (pattern.contains(sign)) return true;
+  for (char digit = '1'; digit <= '9'; ++digit)
+    if (pattern.contains(std::string{'\\', digit})) return true;
+  return false;
 }
 
 // A match's watch: called before each item of the pattern.
@@ -238,14 +250,17 @@ Result<bool> Regex::matches(std::string_view text) const {
 Result<bool> Regex::find(std::string_view text, std::size_t from,
                          std::vector<Range>* groups) const {
   ThreadMatcher& matcher = thread_matcher(capture_count_ + 1);
-  Watch watch;
-  const bool timed = text.size() - from > kLongText;
-  if (timed) {
-    watch.end = std::chrono::steady_clock::now() + kMatchTimeMax;
+  const bool watched = text.size() - from > kLongText && may_look_without_steps(pattern_);
+  Watch watch{.end = std::chrono::steady_clock::now() + kMatchTimeMax};
+  if (watched) {
+    pcre2_set_match_limit(matcher.context, kWatchedSteps);
     pcre2_set_callout(matcher.context, look_at_watch, &watch);
   }
-  const int rc = run(code_of(timed ? timed_code() : code_), text, from, matcher);
-  if (timed) pcre2_set_callout(matcher.context, nullptr, nullptr);
+  const int rc = run(code_of(watched ? timed_code() : code_), text, from, matcher);
+  if (watched) {
+    pcre2_set_match_limit(matcher.context, limits::kRegexMatchSteps);
+    pcre2_set_callout(matcher.context, nullptr, nullptr);
+  }
   if (rc == PCRE2_ERROR_NOMATCH) return false;
   if (rc < 0)
     return fail(location_code(51156),
