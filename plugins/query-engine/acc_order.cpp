@@ -95,7 +95,8 @@ class EndN final : public Accumulator {
   std::deque<Value> values_;
 };
 
-// The n least (or greatest), ordered.
+// The n least (or greatest), ordered; of equal ones the first. What comes is put in order when there is
+// as much of it again.
 template <bool Max>
 class ExtremeN final : public Accumulator {
  public:
@@ -103,21 +104,17 @@ class ExtremeN final : public Accumulator {
       : n_(static_cast<std::size_t>(n)), collator_(collator) {}
   Status add(const Value& input) override {
     if (input.nullish()) return {};
-    const auto before = [&](const Value& a, const Value& b) {
-      const int c = compare_values(a.view(), b.view(), collator_);
-      return Max ? c > 0 : c < 0;
-    };
-    if (values_.size() == n_ && !before(input, values_.back())) return {};
-    values_.insert(std::upper_bound(values_.begin(), values_.end(), input, before), input.own());
+    if (full_ && !before(input, values_[n_ - 1])) return {};
+    values_.push_back(input.own());
     bytes_ += input.view().size_bytes() + sizeof(Value);
-    if (values_.size() > n_) {
-      bytes_ -= values_.back().view().size_bytes() + sizeof(Value);
-      values_.pop_back();
-    }
+    if (values_.size() > n_ && values_.size() - n_ >= std::max<std::size_t>(n_, 16)) settle();
     return {};
   }
-  Result<Value> result() const override { return array_of(values_); }
-  Value state() const override { return array_of(values_); }
+  Result<Value> result() const override { return state(); }
+  Value state() const override {
+    settle();
+    return array_of(values_);
+  }
   Status merge(const ValueView& state) override {
     for (const Element& e : state.as_document()) MULTIFORA_TRY(add(Value(e.value())));
     return {};
@@ -125,10 +122,23 @@ class ExtremeN final : public Accumulator {
   std::size_t memory_bytes() const override { return sizeof *this + bytes_; }
 
  private:
+  bool before(const Value& a, const Value& b) const {
+    const int c = compare_values(a.view(), b.view(), collator_);
+    return Max ? c > 0 : c < 0;
+  }
+  void settle() const {
+    std::stable_sort(values_.begin(), values_.end(),
+                     [this](const Value& a, const Value& b) { return before(a, b); });
+    for (; values_.size() > n_; values_.pop_back())
+      bytes_ -= values_.back().view().size_bytes() + sizeof(Value);
+    full_ = values_.size() == n_;
+  }
+
   std::size_t n_;
   const Collator* collator_;
-  std::size_t bytes_ = 0;
-  std::vector<Value> values_;
+  mutable std::size_t bytes_ = 0;
+  mutable bool full_ = false;           // the first n_ are in order, and nothing behind them counts
+  mutable std::vector<Value> values_;
 };
 
 template <bool Max>

@@ -31,8 +31,9 @@ Result<bool> row_matches(const std::vector<const MatchNode*>& filter, DocumentVi
   if (context.eval != nullptr) context.eval->root = document;
   MatchState state;
   state.context = context.eval;
-  for (const MatchNode* node : filter) {
-    const bool matched = node->matches(document, state);
+  for (std::size_t i = 0; i < filter.size(); ++i) {
+    const bool matched = ((i & 15) != 15 || !state.stopped(document.bytes().size())) &&
+                         filter[i]->matches(document, state);
     if (!state.error.ok()) return fail(std::move(state.error));
     if (!matched) return false;
   }

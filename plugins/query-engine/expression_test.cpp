@@ -271,3 +271,18 @@ TEST_CASE("trimming is by characters") {
   CHECK(text(R"({"$ltrim": {"input": "äab", "chars": ""}})") == R"("äab")");
   CHECK(text(R"({"$trim": {"input": " \u2003x\n\u0000"}})") == R"("x")");
 }
+
+TEST_CASE("the n least of many, in order, the first of equals, in little time") {
+  CHECK(text(R"({"$minN": {"n": 3, "input": [5, 1, 4, 1.0, 3, 2, 9, 8, 7, 6, 1, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3]}})") ==
+        R"([{"$numberInt":"1"},{"$numberDouble":"1.0"},{"$numberInt":"1"}])");
+  CHECK(text(R"({"$maxN": {"n": 2, "input": [1, 3]}})") ==
+        R"([{"$numberInt":"3"},{"$numberInt":"1"}])");
+  std::string many = "[";
+  for (int i = 0; i < 100; ++i) many += (i > 0 ? "," : "") + std::to_string(i * 37 % 100);
+  CHECK(text(R"({"$maxN": {"n": 2, "input": )" + many + "]}}") ==
+        R"([{"$numberInt":"99"},{"$numberInt":"98"}])");
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(text(R"({"$size": {"$minN": {"n": 400000, "input": {"$reverseArray": {"$range": [0, 400000]}}}}})") ==
+        R"({"$numberInt":"400000"})");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+}
