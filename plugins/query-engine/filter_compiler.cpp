@@ -3,7 +3,9 @@
 #include <mutex>
 
 #include "core/base/clock.h"
+#include "core/base/interrupt.h"
 #include "core/bson/builder.h"
+#include "plugins/query-engine/expression.h"
 #include "plugins/query-engine/match_jsonschema.h"
 #include "plugins/query-engine/match_node.h"
 
@@ -56,6 +58,26 @@ Reasons reasons_of(MatchKind kind) {
   }
 }
 
+// A validator is asked while its collection is locked, by commands that cannot be stopped there: what
+// its expressions may take for one document.
+constexpr std::int64_t kMatchMicrosMax = 2'000'000;
+
+struct Limited {
+  Limited() {
+    interrupt.set_deadline_us(system_clock().monotonic_us() + kMatchMicrosMax);
+    context.interrupt = &interrupt;
+    context.now_ms = system_clock().wall_ms();
+  }
+  Interrupt interrupt{system_clock()};
+  EvalContext context;
+};
+
+bool matches_in_time(const Matcher& matcher, DocumentView document) {
+  if (!matcher.needs_context()) return matcher.matches(document).value_or(false);
+  Limited limited;
+  return matcher.matches(document, &limited.context).value_or(false);
+}
+
 class Explainer {
  public:
   explicit Explainer(DocumentView document) : document_(document) {}
@@ -79,10 +101,9 @@ class Explainer {
 
  private:
   bool holds(const MatchNode& node) const {
-    EvalContext context;
-    context.root = document_;
-    context.now_ms = system_clock().wall_ms();
-    MatchState state{.context = &context, .details = nullptr, .error = {}};
+    Limited limited;
+    limited.context.root = document_;
+    MatchState state{.context = &limited.context, .details = nullptr, .error = {}};
     return node.matches(document_, state) && state.error.ok();
   }
 
@@ -203,7 +224,7 @@ class MatcherFilter final : public CompiledFilter {
     std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
     if (matcher_->needs_context()) lock.lock();
     // A document on which an $expr fails does not satisfy it.
-    return matcher_->matches(document).value_or(false);
+    return matches_in_time(*matcher_, document);
   }
 
  private:
@@ -233,8 +254,7 @@ class QueryFilterCompiler final : public FilterCompiler {
 
 OwnedDocument explain_mismatch(const Matcher& matcher, DocumentView document) {
   DocumentBuilder out;
-  const Result<bool> matched = matcher.matches(document);
-  if (!matched.value_or(false)) Explainer(document).explain(matcher.root(), false, out);
+  if (!matches_in_time(matcher, document)) Explainer(document).explain(matcher.root(), false, out);
   return std::move(out).finish();
 }
 

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+
 #include "plugins/query-engine/query_test_util.h"
 
 using namespace multifora;
@@ -62,4 +64,11 @@ TEST_CASE("why a query operator does not match") {
   CHECK(explain("{'$expr': {'$eq': ['$a', 2]}}", "{'a': 1}") ==
         test::same("{'operatorName': '$expr', 'specifiedAs': {'$expr': {'$eq': ['$a', 2]}}, "
                    "'reason': 'expression did not match', 'expressionResult': false}"));
+}
+
+TEST_CASE("a validator that would take forever is not satisfied") {
+  const auto start = std::chrono::steady_clock::now();
+  explain("{'$expr': {'$map': {'input': {'$range': [0, 1000000]}, 'in': {'$size': {'$range': [0, 1000000]}}}}}",
+          "{'a': 1}");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
 }
