@@ -226,7 +226,8 @@ class Machine {
     last_failure = position ? store->wait_durable(*position) : position.error();
     if (!last_failure.ok()) return false;
     newest_position = std::max(newest_position, *position);
-    acknowledged = states.size() - 1;
+    // Where the first insert was refused nothing was logged, and nothing was waited for.
+    if (*position > 0) acknowledged = states.size() - 1;
     return stopped.ok() || refused_well(last_failure = stopped);
   }
   bool retryable(const std::string& ns, int id, int version, std::int64_t txn) {
