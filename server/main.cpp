@@ -109,6 +109,7 @@ class Server {
       // Acknowledged writes are in the log; closing under a running request would not be safe.
       log_.event(LogLevel::kError, "server",
                  "a request did not end: stopping without a checkpoint", {});
+      log_.flush();
       std::_Exit(1);
     }
     MULTIFORA_TRY(runtime_->close());

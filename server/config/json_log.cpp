@@ -1,13 +1,19 @@
 #include "server/config/json_log.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "core/base/clock.h"
 #include "core/bson/validate.h"
@@ -16,6 +22,9 @@ namespace multifora {
 namespace {
 
 constexpr std::size_t kRecentMax = 1024;  // as MongoDB's getLog
+constexpr std::size_t kPendingMax = 1 << 20;
+constexpr auto kFlushMax = std::chrono::seconds(1);
+constexpr int kLookMs = 100;
 
 std::string_view level_name(LogLevel level) {
   switch (level) {
@@ -115,20 +124,86 @@ Result<std::unique_ptr<JsonLog>> JsonLog::open(const std::string& path, LogLevel
   return std::unique_ptr<JsonLog>(new JsonLog(path, fd, level));
 }
 
+std::unique_ptr<JsonLog> JsonLog::to_descriptor(int fd, LogLevel level) {
+  return std::unique_ptr<JsonLog>(new JsonLog("", fd, level));
+}
+
+JsonLog::JsonLog(std::string path, int fd, LogLevel level)
+    : path_(std::move(path)), fd_(fd), level_(level) {
+  struct stat status {};
+  const bool regular = ::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode);
+  chunk_max_ = regular ? kPendingMax : PIPE_BUF;
+  writer_ = std::thread([this] { work(); });
+}
+
 JsonLog::~JsonLog() {
+  {
+    std::unique_lock lock(mutex_);
+    flush_locked(lock);
+    stopping_ = true;
+    give_up_ = true;
+    wake_.notify_all();
+  }
+  writer_.join();
   if (!path_.empty()) ::close(fd_);
 }
 
 void JsonLog::event(LogLevel level, std::string_view component, std::string_view message,
                     std::initializer_list<LogField> fields) {
   if (!wants(level)) return;
-  std::string line = json_log_line(system_clock().wall_ms(), level, component, message, fields);
-  line += '\n';
+  const std::string line = json_log_line(system_clock().wall_ms(), level, component, message, fields);
   std::lock_guard lock(mutex_);
-  // Nobody can be told when the log itself fails.
-  [[maybe_unused]] const ssize_t written = ::write(fd_, line.data(), line.size());
-  line.pop_back();
+  if (dropped_ > 0 || pending_.size() + line.size() >= kPendingMax)
+    ++dropped_;
+  else
+    pending_.append(line).push_back('\n');
   keep(line);
+  wake_.notify_one();
+}
+
+void JsonLog::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return stopping_ || !pending_.empty() || dropped_ > 0; });
+    if (pending_.empty() && dropped_ == 0) return;
+    std::string lines = std::exchange(pending_, {});
+    if (const std::uint64_t dropped = std::exchange(dropped_, 0); dropped > 0)
+      lines += json_log_line(system_clock().wall_ms(), LogLevel::kWarning, "log",
+                             "Lines were dropped: the log's reader was too slow",
+                             {{"lines", static_cast<std::int64_t>(dropped)}}) +
+               '\n';
+    writing_ = true;
+    lock.unlock();
+    write_all(lines);
+    lock.lock();
+    writing_ = false;
+    written_.notify_all();
+  }
+}
+
+// Nobody can be told when the log itself fails: what cannot be written is lost.
+void JsonLog::write_all(std::string_view lines) {
+  while (!lines.empty()) {
+    pollfd ready{fd_, POLLOUT, 0};
+    const int count = ::poll(&ready, 1, kLookMs);
+    if (count == 0 && give_up_) return;
+    if (count == 0 || (count < 0 && errno == EINTR)) continue;
+    const ssize_t written = ::write(fd_, lines.data(), std::min(lines.size(), chunk_max_));
+    if (written > 0)
+      lines.remove_prefix(static_cast<std::size_t>(written));
+    else if (errno != EINTR && errno != EAGAIN)
+      return;
+  }
+}
+
+void JsonLog::flush() {
+  std::unique_lock lock(mutex_);
+  flush_locked(lock);
+}
+
+void JsonLog::flush_locked(std::unique_lock<std::mutex>& lock) {
+  written_.wait_for(lock, kFlushMax,
+                    [this] { return pending_.empty() && dropped_ == 0 && !writing_; });
 }
 
 void JsonLog::keep(const std::string& line) {
@@ -143,7 +218,8 @@ std::vector<std::string> JsonLog::recent() const {
 
 Status JsonLog::rotate() {
   if (path_.empty()) return {};
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  flush_locked(lock);
   const std::string stem = path_ + utc_text(system_clock().wall_ms(), ".%Y-%m-%dT%H-%M-%S");
   std::string old = stem;
   for (int i = 1; ::access(old.c_str(), F_OK) == 0; ++i) old = stem + "." + std::to_string(i);
