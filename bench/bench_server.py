@@ -1,10 +1,12 @@
 """A server for benchmarks: started on a free port, asked over a connection of its own, measured."""
+import atexit
 import json
 import pathlib
 import signal
 import socket
 import struct
 import subprocess
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -95,6 +97,7 @@ class Server:
         self.process = subprocess.Popen(
             [str(pathlib.Path(build_dir) / "bin" / "multiforadb"), "--port", "0", "--dbpath", str(path), *args],
             stdout=subprocess.PIPE, text=True)
+        atexit.register(self.process.kill)  # where the script ends before its time
         while True:
             line = self.process.stdout.readline()
             if not line:
@@ -102,6 +105,8 @@ class Server:
             event = json.loads(line)
             if "port" in event:
                 break
+        # What it says later is of no interest, but must be read.
+        threading.Thread(target=lambda: [None for _ in self.process.stdout], daemon=True).start()
         self.port = event["port"]
         self.connection = Connection(self.port)
         self.connection.command({"ping": 1, "$db": "admin"})

@@ -8,6 +8,7 @@ import socket
 import statistics
 import struct
 import subprocess
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -80,6 +81,8 @@ class Server:
             event = json.loads(line)
             if "port" in event:
                 break
+        # What it says later is of no interest, but must be read.
+        threading.Thread(target=lambda: [None for _ in self.process.stdout], daemon=True).start()
         self.port = event["port"]
         self.connection = Connection(self.port)
         self.connection.command(**{"ping": 1, "$db": "admin"})
