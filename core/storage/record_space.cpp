@@ -346,9 +346,12 @@ void RecordSpace::read_ahead(RecordLocation location, bool continued) const {
 }
 
 void RecordSpace::prefetch(RecordLocation location) const {
-  const char* const at = impl_->pager.read_base_ + location * kRecordUnit;
-  __builtin_prefetch(at);
-  __builtin_prefetch(at + 64);
+  // A location out of a damaged tree may be anything: prefetching there does nothing, but a pointer to it
+  // must not be computed as one.
+  const std::uintptr_t at =
+      reinterpret_cast<std::uintptr_t>(impl_->pager.read_base_) + location * kRecordUnit;
+  __builtin_prefetch(reinterpret_cast<const char*>(at));
+  __builtin_prefetch(reinterpret_cast<const char*>(at + 64));
 }
 
 }  // namespace multifora
