@@ -62,7 +62,7 @@ std::string padding(int id, int version) {
 OwnedDocument make_document(int id, int version) {
   DocumentBuilder b;
   b.append("_id", id).append("version", version).append("k", (id * 7 + version) % 13);
-  b.append("u", id * 100'000 + version).append("pad", padding(id, version));
+  b.append("u", std::int64_t{id} * 100'000 + version).append("pad", padding(id, version));
   return std::move(b).finish();
 }
 
