@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/storage/wal_test_support.h"
+#include "tests/support/forwarding_files.h"
 
 using namespace multifora;
 using namespace multifora::wal_test;
@@ -14,63 +15,23 @@ using namespace multifora::wal_test;
 namespace {
 
 // Syncs that take time, as a disk's do.
-class SlowFile final : public File {
+class SlowFile final : public test::ForwardingFile {
  public:
-  explicit SlowFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
-  Result<std::size_t> read(std::uint64_t offset, void* to, std::size_t size) const override {
-    return file_->read(offset, to, size);
-  }
-  Status write(std::uint64_t offset, Bytes data) override { return file_->write(offset, data); }
+  using ForwardingFile::ForwardingFile;
   Status sync() override {
     std::this_thread::sleep_for(std::chrono::microseconds(300));
-    return file_->sync();
+    return ForwardingFile::sync();
   }
-  Result<std::uint64_t> size() const override { return file_->size(); }
-  Status truncate(std::uint64_t size) override { return file_->truncate(size); }
-  Status allocate(std::uint64_t offset, std::uint64_t size) override {
-    return file_->allocate(offset, size);
-  }
-  Status punch_hole(std::uint64_t offset, std::uint64_t size) override {
-    return file_->punch_hole(offset, size);
-  }
-  Result<std::uint64_t> allocated_size() const override { return file_->allocated_size(); }
-  Result<char*> map(std::uint64_t reserve, bool writable) override {
-    return file_->map(reserve, writable);
-  }
-  void release(std::uint64_t offset, std::uint64_t size) override { file_->release(offset, size); }
-
- private:
-  std::unique_ptr<File> file_;
+  Status sync_range(std::uint64_t, std::uint64_t) override { return sync(); }
 };
 
-class SlowFileSystem final : public FileSystem {
+class SlowFileSystem final : public test::ForwardingFileSystem {
  public:
-  explicit SlowFileSystem(FileSystem& files) : files_(files) {}
+  using ForwardingFileSystem::ForwardingFileSystem;
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
-    MULTIFORA_ASSIGN_R(auto file, files_.open(path, mode));
+    MULTIFORA_ASSIGN_R(auto file, ForwardingFileSystem::open(path, mode));
     return std::make_unique<SlowFile>(std::move(file));
   }
-  Status create_directory(const std::string& path) override {
-    return files_.create_directory(path);
-  }
-  Result<std::vector<std::string>> list(const std::string& path) const override {
-    return files_.list(path);
-  }
-  bool exists(const std::string& path) const override { return files_.exists(path); }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status rename(const std::string& from, const std::string& to) override {
-    return files_.rename(from, to);
-  }
-  Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
-  Result<std::uint64_t> free_space(const std::string& path) const override {
-    return files_.free_space(path);
-  }
-  Result<std::unique_ptr<File>> lock(const std::string& path, Bytes content) override {
-    return files_.lock(path, content);
-  }
-
- private:
-  FileSystem& files_;
 };
 
 // One client: appends, waits for the acknowledgement, again. The callback checks what it is told.

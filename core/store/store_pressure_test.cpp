@@ -15,6 +15,7 @@
 #include "core/store/write_pacer.h"
 #include "tests/plugins/reference/index-plain/plain_index.h"
 #include "tests/support/fault_file_system.h"
+#include "tests/support/forwarding_files.h"
 
 namespace multifora {
 namespace {
@@ -51,70 +52,33 @@ class Valve {
   bool closed_ = false;
 };
 
-class SlowFile final : public File {
+// Syncs of ranges, which are of documents that the log refers to, are as fast as ever.
+class SlowFile final : public test::ForwardingFile {
  public:
-  SlowFile(std::unique_ptr<File> file, Valve& valve) : file_(std::move(file)), valve_(valve) {}
-  Result<std::size_t> read(std::uint64_t offset, void* to, std::size_t size) const override {
-    return file_->read(offset, to, size);
-  }
-  Status write(std::uint64_t offset, Bytes data) override { return file_->write(offset, data); }
+  SlowFile(std::unique_ptr<File> file, Valve& valve) : ForwardingFile(std::move(file)), valve_(valve) {}
   Status sync() override {
     valve_.pass();
-    return file_->sync();
+    return ForwardingFile::sync();
   }
-  // Of documents that the log refers to: as fast as ever.
-  Status sync_range(std::uint64_t offset, std::uint64_t size) override {
-    return file_->sync_range(offset, size);
-  }
-  Result<std::uint64_t> size() const override { return file_->size(); }
-  Status truncate(std::uint64_t size) override { return file_->truncate(size); }
-  Status allocate(std::uint64_t offset, std::uint64_t size) override {
-    return file_->allocate(offset, size);
-  }
-  Status punch_hole(std::uint64_t offset, std::uint64_t size) override {
-    return file_->punch_hole(offset, size);
-  }
-  Result<std::uint64_t> allocated_size() const override { return file_->allocated_size(); }
-  Result<char*> map(std::uint64_t reserve, bool writable) override {
-    return file_->map(reserve, writable);
-  }
-  void release(std::uint64_t offset, std::uint64_t size) override { file_->release(offset, size); }
 
  private:
-  std::unique_ptr<File> file_;
   Valve& valve_;
 };
 
 // Syncs of files whose path contains `part` pass the valve.
-class SlowFiles final : public FileSystem {
+class SlowFiles final : public test::ForwardingFileSystem {
  public:
-  SlowFiles(FileSystem& files, std::string part) : files_(files), part_(std::move(part)) {}
+  SlowFiles(FileSystem& files, std::string part)
+      : ForwardingFileSystem(files), part_(std::move(part)) {}
   Valve valve;
 
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
-    MULTIFORA_ASSIGN_R(std::unique_ptr<File> file, files_.open(path, mode));
+    MULTIFORA_ASSIGN_R(std::unique_ptr<File> file, ForwardingFileSystem::open(path, mode));
     if (path.find(part_) == std::string::npos) return file;
     return std::unique_ptr<File>(std::make_unique<SlowFile>(std::move(file), valve));
   }
-  Status create_directory(const std::string& path) override { return files_.create_directory(path); }
-  Result<std::vector<std::string>> list(const std::string& path) const override {
-    return files_.list(path);
-  }
-  bool exists(const std::string& path) const override { return files_.exists(path); }
-  Status remove(const std::string& path) override { return files_.remove(path); }
-  Status rename(const std::string& from, const std::string& to) override {
-    return files_.rename(from, to);
-  }
-  Status sync_directory(const std::string& path) override { return files_.sync_directory(path); }
-  Result<std::uint64_t> free_space(const std::string& path) const override {
-    return files_.free_space(path);
-  }
-  Result<std::unique_ptr<File>> lock(const std::string& path, Bytes content) override {
-    return files_.lock(path, content);
-  }
 
  private:
-  FileSystem& files_;
   const std::string part_;
 };
 

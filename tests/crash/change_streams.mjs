@@ -16,6 +16,7 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
+import {makeRandom} from '../e2e/support/random.mjs';
 import {Server} from '../e2e/support/server.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -30,14 +31,6 @@ const seed = Number(options.seed);
 const kConfig = {storage: {checkpoint_secs: 1, checkpoint_log_mb: 1}};
 const kCollections = ['x', 'y'];
 
-function makeRandom(state) {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 let problems = 0;
 const problem = (text) => { if (++problems <= 20) console.log(`PROBLEM: ${text.slice(0, 1500)}`); };
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));

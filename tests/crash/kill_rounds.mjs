@@ -20,6 +20,7 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
+import {makeRandom} from '../e2e/support/random.mjs';
 import {binary, Server} from '../e2e/support/server.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
@@ -33,15 +34,6 @@ const rounds = Number(options.rounds), clients = Number(options.clients), seed =
 const dbpath = options.dir ?? mkdtempSync(path.join(tmpdir(), 'multifora-crash-'));
 console.log(`kill rounds: ${rounds} rounds, ${clients} clients, seed ${seed}, ${dbpath}`);
 
-// mulberry32: small, seeded, good enough to choose operations.
-function makeRandom(state) {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 const random = makeRandom(seed);
 const below = (n, r = random) => Math.floor(r() * n);
 

@@ -16,6 +16,7 @@ import path from 'node:path';
 import {fileURLToPath} from 'node:url';
 import {parseArgs} from 'node:util';
 
+import {makeRandom} from '../e2e/support/random.mjs';
 import {Server} from '../e2e/support/server.mjs';
 import {ListHistory} from './lib/list_history.mjs';
 
@@ -31,14 +32,6 @@ const rounds = Number(options.rounds), clients = Number(options.clients), runs =
 const kAccounts = 10, kEach = 1000, kKeys = 12;
 const kConfig = {storage: {checkpoint_secs: 1, checkpoint_log_mb: 1}};
 
-function makeRandom(state) {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 let problems = 0;
 const problem = (text) => { if (++problems <= 20) console.log(`PROBLEM: ${text.slice(0, 2000)}`); };
 

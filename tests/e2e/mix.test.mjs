@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict';
 import {test} from 'node:test';
 import {MongoClient} from 'mongodb';
+import {makeRandom} from './support/random.mjs';
 import {Server} from './support/server.mjs';
 
 const seconds = Number(process.env.MULTIFORA_MIX_SECONDS ?? 1.5);
@@ -20,15 +21,6 @@ const explained = new Set([
   175, 43,  // the collection of a cursor was dropped
   112,  // WriteConflict
 ]);
-
-function makeRandom(state) {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 function operations(client, number) {
   const random = makeRandom(seed * 64 + number);

@@ -9,6 +9,7 @@ import path from 'node:path';
 import {after, before, describe, test} from 'node:test';
 import {isDeepStrictEqual} from 'node:util';
 import {BSON, MongoClient} from 'mongodb';
+import {makeRandom} from './support/random.mjs';
 import {Server} from './support/server.mjs';
 
 const kPipelines = Number(process.env.MULTIFORA_PIPELINES ?? 100);
@@ -16,16 +17,8 @@ const kSeed = Number(process.env.MULTIFORA_SEED ?? Math.floor(Math.random() * 1e
 const kDocuments = 400;
 const kBarrier = {$_internalInhibitOptimization: {}};
 
-// mulberry32
 function generator(seed) {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let t = state;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
+  const next = makeRandom(seed);
   const below = (n) => Math.floor(next() * n);
   const pick = (list) => list[below(list.length)];
   return {below, pick, chance: (p) => next() < p};
