@@ -2,10 +2,11 @@
 // who follow the changes. Files of <dbpath>/history with compressed blocks of batches; byte offsets are
 // in docs/format-history.md.
 //
-// The checkpoint's thread writes: what the log holds and the history does not, before the log is recycled.
-// So history and log together always reach from oldest() to the newest batch, also after a crash, and a
-// block says what the collections in it were called. Nothing is written on behalf of a commit. History is bounded by size and age, oldest file first. It is no data: where it cannot be
-// written or read it is given up, and followers learn that their position is lost.
+// A thread of its own writes, after a checkpoint: what the log holds and the history does not, before the
+// log is recycled. So history and log together always reach from oldest() to the newest batch, also after a
+// crash, and a block says what the collections in it were called. Nothing is written on behalf of a commit.
+// History is bounded by size and age, oldest file first. It is no data: where it cannot be written or read
+// it is given up, and followers learn that their position is lost.
 //
 // Threads: one writes; any read.
 #pragma once
@@ -42,7 +43,8 @@ class History {
   ~History();
 
   // `image`: position of the data file's checkpoint, where the history begins if there is none. It may
-  // end before that; who opens the log gives it up where that cannot bridge the gap. UnsupportedFormat names a codec that is not loaded.
+  // end before that; who opens the log gives it up where that cannot bridge the gap. UnsupportedFormat
+  // names a codec that is not loaded.
   Status open(LogPosition image);
 
   // Every batch after oldest() and up to newest() is here.
