@@ -8,6 +8,17 @@
 
 set_property(GLOBAL PROPERTY MULTIFORA_PLUGINS_FOUND "")
 
+# A program of doctest test cases. doctest's own code and main() are compiled once for all of them.
+function(multifora_doctest_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
+  if(NOT TARGET doctest_main)
+    add_library(doctest_main OBJECT ${CMAKE_SOURCE_DIR}/tests/support/doctest_main.cpp)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} $<TARGET_OBJECTS:doctest_main>)
+  target_compile_options(${name} PRIVATE ${MULTIFORA_TEST_FLAGS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} Threads::Threads)
+endfunction()
+
 # CORPUS pattern: test cases of this name need a folder of ../shared. They are a ctest of their own,
 # corpus_<name>, which is skipped where the folder is absent (tests/support/shared_dir.h).
 function(multifora_unit_tests name)
@@ -15,8 +26,7 @@ function(multifora_unit_tests name)
   if(NOT MULTIFORA_TESTS OR NOT ARG_SOURCES)
     return()
   endif()
-  add_executable(unit_${name} ${ARG_SOURCES} ${CMAKE_SOURCE_DIR}/tests/support/doctest_main.cpp)
-  target_link_libraries(unit_${name} PRIVATE ${ARG_LIBS} Threads::Threads)
+  multifora_doctest_program(unit_${name} SOURCES ${ARG_SOURCES} LIBS ${ARG_LIBS})
   set(exclude "")
   if(ARG_CORPUS)
     set(exclude "--test-case-exclude=${ARG_CORPUS}")
