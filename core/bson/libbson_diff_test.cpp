@@ -156,8 +156,9 @@ bool has_text(const ValueView& v) {
       return again.has_value() && again->identical(v.as_decimal());
     }
     case BsonType::kCode:
-    case BsonType::kDBRef:
       return !has_nul(v.as_string());
+    case BsonType::kDBRef:
+      return !has_nul(v.dbref_namespace());
     case BsonType::kCodeWithScope:
       return !has_nul(v.code_with_scope_code()) && has_text(as_value(v.code_with_scope_scope()));
     case BsonType::kObject:
