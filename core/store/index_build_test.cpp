@@ -310,6 +310,49 @@ TEST_CASE("a build is stopped by the names of all its indexes") {
   }
 }
 
+TEST_CASE("who asks for an index that is being built waits for it") {
+  for (const bool fails : {false, true}) {
+    CAPTURE(fails);
+    Env env;
+    env.fill(2000);
+    std::thread other;
+    std::atomic<bool> answered{false};
+    env.log.hooks[std::string(kScanned)] = [&] {
+      other = std::thread([&] {
+        Interrupt interrupt(system_clock());
+        const OwnedDocument same = spec_of("k");
+        const OwnedDocument more = spec_of("l");
+        const auto built = env.store->create_indexes("a.c", {same.view(), more.view()}, interrupt);
+        answered = true;
+        REQUIRE_MESSAGE(built, built.error().message());
+        CHECK(built->indexes_after == 3);
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      CHECK(!answered);
+      if (fails) env.interrupt.kill(ErrorCode::kInterrupted);
+    };
+    CHECK(env.build({spec_of("k")}).has_value() == !fails);
+    other.join();
+    CHECK(env.indexes() == 3);
+    env.check();
+  }
+}
+
+TEST_CASE("waiting for somebody else's index build can be interrupted") {
+  Env env;
+  env.fill(2000);
+  env.log.hooks[std::string(kScanned)] = [&] {
+    Interrupt interrupt(system_clock());
+    interrupt.set_deadline_us(system_clock().monotonic_us() + 100'000);
+    const OwnedDocument same = spec_of("k");
+    const auto built = env.store->create_indexes("a.c", {same.view()}, interrupt);
+    REQUIRE(!built);
+    CHECK(built.error().code() == ErrorCode::kMaxTimeMSExpired);
+  };
+  REQUIRE(env.build({spec_of("k")}));
+  CHECK(env.indexes() == 2);
+}
+
 TEST_CASE("dropping a collection or its database ends its builds") {
   for (const std::string_view phase : {kScanned, kWritten}) {
     for (const bool database : {false, true}) {

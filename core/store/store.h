@@ -132,7 +132,8 @@ class Store {
   Result<LogPosition> convert_to_capped(std::string_view ns, std::int64_t size_bytes,
                                         std::int64_t count_max, Interrupt& interrupt);
 
-  // `specs`: as in createIndexes. Builds without blocking writers, in one scan; all or none of them.
+  // `specs`: as in createIndexes. Builds without blocking writers, in one scan; all or none of them. Where
+  // another call builds one of them already, waits for its end.
   // `interrupt` cancels, and so does abort_index_builds (IndexBuildAborted); progress goes to the log
   // and to index_builds().
   Result<IndexBuildResult> create_indexes(std::string_view ns, const std::vector<DocumentView>& specs,
@@ -251,6 +252,8 @@ class Store {
 
  private:
   Store();
+  Result<IndexBuildResult> build_indexes(std::string_view ns, const std::vector<DocumentView>& specs,
+                                         Interrupt& interrupt);
   std::unique_ptr<Impl> impl_;
 };
 

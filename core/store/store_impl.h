@@ -189,6 +189,7 @@ struct Store::Impl {
   mutable std::mutex builds_mutex;
   std::condition_variable build_ended;
   std::vector<std::shared_ptr<Build>> builds;
+  Status wait_for_build_end(Interrupt& interrupt);
   bool closed = false;
 
   Status open(WalReplay* replayed);

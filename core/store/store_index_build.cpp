@@ -440,12 +440,19 @@ void IndexBuild::abandon() {
   log("Index build: failed or aborted");
 }
 
-Result<IndexBuildResult> Store::create_indexes(std::string_view ns,
-                                               const std::vector<DocumentView>& specs,
-                                               Interrupt& interrupt) {
+// Until some build has ended, or for a while.
+Status Store::Impl::wait_for_build_end(Interrupt& interrupt) {
+  constexpr auto kLook = std::chrono::milliseconds(20);
+  std::unique_lock hold(builds_mutex);
+  build_ended.wait_for(hold, kLook);
+  return interrupt.check_slow();
+}
+
+// IndexBuildAlreadyInProgress where somebody else builds one of them.
+Result<IndexBuildResult> Store::build_indexes(std::string_view ns,
+                                              const std::vector<DocumentView>& specs,
+                                              Interrupt& interrupt) {
   Impl& impl = *impl_;
-  if (auto* const transaction = impl.transaction()) return transaction->create_indexes(ns, specs);
-  MULTIFORA_TRY_R(impl.writable());
   bool created = false;
   CollectionPtr collection = impl.find(ns);
   if (!collection) {
@@ -469,6 +476,19 @@ Result<IndexBuildResult> Store::create_indexes(std::string_view ns,
   result->created_collection = created;
   impl.note_progress();
   if (!result->all_existed && result->records > kCheckpointFromRecords) impl.want_checkpoint();
+  return result;
+}
+
+Result<IndexBuildResult> Store::create_indexes(std::string_view ns,
+                                               const std::vector<DocumentView>& specs,
+                                               Interrupt& interrupt) {
+  if (auto* const transaction = impl_->transaction()) return transaction->create_indexes(ns, specs);
+  MULTIFORA_TRY_R(impl_->writable());
+  Result<IndexBuildResult> result = build_indexes(ns, specs, interrupt);
+  while (!result && result.error().code() == ErrorCode::kIndexBuildAlreadyInProgress) {
+    MULTIFORA_TRY_R(impl_->wait_for_build_end(interrupt));
+    result = build_indexes(ns, specs, interrupt);
+  }
   return result;
 }
 

@@ -17,7 +17,6 @@ const explained = new Set([
   11000,  // DuplicateKey: ids are chosen at random
   26, 48, 27,  // NamespaceNotFound, NamespaceExists, IndexNotFound
   68, 85, 86, 276, 12587,  // an index that somebody else builds, has built, has dropped
-  40333,  // IndexBuildAlreadyInProgress
   175, 43,  // the collection of a cursor was dropped
   112,  // WriteConflict
 ]);
