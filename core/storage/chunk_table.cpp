@@ -78,7 +78,7 @@ void ChunkTable::unfreeze(std::vector<std::uint64_t>* empty) {
         if (has_free_page(state)) page_became_free(chunk);
         break;
       case ChunkKind::kRecords:
-        if (record_chunk_empty(chunk)) empty->push_back(chunk);
+        if (record_chunk_empty(chunk) && page_used(state.entry.bitmap_page)) empty->push_back(chunk);
         break;
     }
   }

@@ -81,7 +81,8 @@ class ChunkTable {
 
   std::uint64_t frozen_below() const { return frozen_below_; }
   bool frozen(std::uint64_t chunk) const { return chunk < frozen_below_; }
-  // Record chunks that are all free by then are appended to `empty`, for the record space to free.
+  // Record chunks that are all free by then are appended to `empty`, for the record space to free; not
+  // those whose bitmap page is free as well, which only damage does.
   void unfreeze(std::vector<std::uint64_t>* empty);
 
   // --- dirty entries, by table page -------------------------------------------------------------

@@ -7,7 +7,8 @@
 //     mapping, so that a stray store traps.
 //  2. A page or record range retired in generation r is used again only when no snapshot of a
 //     generation < r is alive and the two newest durable checkpoints are of generations >= r.
-//     After an open, nothing that was free in the file is used before the first checkpoint.
+//     After an open, what is free in the file is used once both meta pages describe the same
+//     checkpoint: at once where they do, else from recovery or the first checkpoint on.
 //  3. One-page allocations and record ranges come from chunks of different kinds.
 //  4. Space is promised per operation: a PageStash holds real pages; never a shared counter.
 //
@@ -165,6 +166,11 @@ class Pager {
   // The newest valid checkpoint found at open. position 0 and empty meta for a new file.
   const CheckpointImage& opened_image() const;
   bool created() const;
+
+  // Around the replay of the log, which has to find room wherever the process that wrote the log has
+  // found some: nothing is set aside for later, and begin_recovery() comes before anything is allocated.
+  void begin_recovery();
+  void end_recovery();
 
   // --- pages ------------------------------------------------------------------------------------
   // The page's bytes, for reading. Its checksum was checked on first touch:

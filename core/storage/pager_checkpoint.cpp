@@ -226,11 +226,27 @@ void Pager::Impl::unfreeze_locked() {
 }
 
 Status Pager::Impl::thaw(Lock& lock) {
+  if (older_generation == meta.generation) {
+    unfreeze_locked();
+    return {};
+  }
   lock.unlock();
   const Status status = publish_again();
   if (!status.ok()) fail_for_good(status);
   lock.lock();
   return status;
+}
+
+void Pager::begin_recovery() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->recovering = true;
+}
+
+void Pager::end_recovery() {
+  std::lock_guard lock(impl_->mutex);
+  impl_->recovering = false;
+  if (impl_->older_generation == impl_->meta.generation) impl_->unfreeze_locked();
+  impl_->top_up_reserve_locked();
 }
 
 Status Pager::finish_checkpoint(Checkpoint* checkpoint) {

@@ -37,6 +37,7 @@ struct Pager::Impl {
   PagerOptions options;
   CheckpointImage opened;
   bool created = false;
+  bool recovering = false;  // between begin_recovery() and end_recovery(); under the mutex
   std::uint64_t reserve_bytes = 0;
   std::unique_ptr<RecordSpace> records;
   Counter& checkpoints_total;
@@ -139,8 +140,8 @@ struct Pager::Impl {
   void shrink_locked();
   // The file ends where neither the tables nor a durable checkpoint need it.
   Status cut_tail();
-  // Publishes the opened checkpoint once more, so that nothing older is needed and all that was
-  // free at open can be used. For a full disk, where the file cannot grow instead.
+  // All that was free at open can be used from here on. Where the older meta page describes another
+  // checkpoint, the opened one is published once more, so that nothing older is needed.
   Status thaw(Lock& lock);
   // --- pager_copy.cpp ---------------------------------------------------------------------------
   // The newest durable checkpoint, and a snapshot that keeps all of it.

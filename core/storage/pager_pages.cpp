@@ -60,6 +60,7 @@ std::size_t Pager::Impl::checkpoint_pages_locked() const {
 }
 
 void Pager::Impl::top_up_reserve_locked() {
+  if (recovering) return;
   const std::size_t target = kReserveForFreeing + checkpoint_pages_locked();
   if (reserve.size() < target) table.promise_pages(target - reserve.size(), &reserve);
 }

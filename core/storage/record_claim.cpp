@@ -60,7 +60,6 @@ Status RecordSpace::Impl::claim_chunks(std::span<const Claim> claims,
                      if (!status.ok() || (entry.kind == ChunkKind::kRecords &&
                                           entry.owner == claim.collection))
                        return;
-                     if (table().record_chunk_empty(chunk)) space.free_chunk_locked(chunk);
                      if (table().claim_for_records(chunk, claim.collection))
                        fresh->emplace_back(chunk, claim.collection);
                      else
@@ -90,6 +89,8 @@ Result<std::vector<RecordReservation>> RecordSpace::claim(std::span<const Claim>
   RecordLocation where = 0;
   if (overlapping({claims.begin(), claims.end()}, &where))
     return fail(misfit(impl.kernel.path, where, "another one is there"));
+  // What wrote the log may have filled all that was free in the checkpoint.
+  if (impl.table().frozen_below() > 0) MULTIFORA_TRY_R(impl.kernel.thaw(lock));
   MULTIFORA_TRY_R(impl.cover_claims(claims));
   std::vector<std::pair<std::uint64_t, CollectionId>> fresh;
   MULTIFORA_TRY_R(impl.claim_chunks(claims, &fresh));

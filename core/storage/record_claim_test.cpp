@@ -134,5 +134,50 @@ TEST_CASE_FIXTURE(Claims, "a range in use, shared, impossible or behind the file
   CHECK(check(all).empty());
 }
 
+// What wrote the log had its pages out of the checkpoint's free ones and the last chunk that the disk has
+// for records. Recovery must not take that chunk for pages.
+TEST_CASE_FIXTURE(Claims, "recovery uses what is free in the checkpoint before the file grows") {
+  for (const bool settled : {true, false}) {
+    CAPTURE(settled);
+    close();
+    REQUIRE(files.remove(path).ok());
+    reopen();
+    const std::vector<Written> all = put_many(kCollection, 50, 16'384);
+    checkpoint(1);
+    if (settled) REQUIRE(pager->settle().ok());
+    const std::uint64_t size = pager->space_use().file_bytes;
+    files.set_capacity(size + kChunkSize);
+    reopen();
+    pager->begin_recovery();
+    REQUIRE(pager->records().claim({}).has_value());
+    PageStash stash(*pager);
+    REQUIRE(stash.ensure(220).ok());
+    CHECK(pager->file_bytes() == size);
+    const auto allocator = pager->records().make_allocator(kCollection + 1, 1u << 30);
+    const auto place = pager->records().reserve(*allocator, stash, kChunkSize - kRecordHeaderSize);
+    REQUIRE_MESSAGE(place.has_value(), place.error().message());
+    pager->end_recovery();
+    for (const Written& written : all) CHECK(intact(written));
+    files.set_capacity(~std::uint64_t{0});
+  }
+}
+
+// Where both meta pages describe what was opened, nobody waits for a checkpoint to fill holes.
+TEST_CASE_FIXTURE(Claims, "what an earlier process left of a chunk is filled after the next open") {
+  // Fifteen chunks and a part of one: too little is left to be looked for otherwise.
+  put_many(kCollection, 15 * 63 + 20, 16'384);
+  std::uint64_t size = 0;
+  for (int round = 0; round < 30; ++round) {
+    put_many(kCollection, 1, 16'384);
+    if (round == 0) size = pager->file_bytes();
+    checkpoint(static_cast<LogPosition>(round) + 1);
+    REQUIRE(pager->settle().ok());
+    reopen();
+    pager->begin_recovery();
+    pager->end_recovery();
+  }
+  CHECK(pager->file_bytes() == size);
+}
+
 }  // namespace
 }  // namespace multifora

@@ -118,8 +118,8 @@ class RecordSpace {
     CollectionId collection = 0;
   };
   // Takes the ranges, in the order of `claims`; the file may have grown beyond what its checkpoint
-  // knows. Once, after the open and before anything is allocated. DataCorruptionDetected where
-  // something else is there.
+  // knows. Once, after the open and before anything is allocated; from then on everything else that is
+  // free in the checkpoint may be used. DataCorruptionDetected where something else is there.
   Result<std::vector<RecordReservation>> claim(std::span<const Claim> claims);
   // The payload of a claimed record, in `to`. DataCorruptionDetected where it is not what `hash` says.
   Result<Bytes> read_back(const Claim& claim, RecordId id, std::uint64_t hash, Buffer& to) const;

@@ -148,11 +148,13 @@ Status Store::Impl::open(WalReplay* replayed) {
                                         "codec-" +
                                         options.log_codec + " or choose \"none\""};
   }
+  pager->begin_recovery();
   MULTIFORA_ASSIGN(
       wal, Wal::open(
                files, wal_options, host.clock(), host.log(), host.metrics(), image.position,
                [this](LogPosition position, Bytes batch) { return replay(position, batch); },
                replayed));
+  pager->end_recovery();
   references = {};
   feed->attach(wal.get(), history.get(), [this](LogPosition position, Bytes batch, Buffer& scratch) {
     return whole_batch(position, batch, scratch);

@@ -288,6 +288,7 @@ struct Store::Impl {
   // What the log's tail refers to in the data file; collected before the first batch is applied.
   struct References {
     std::vector<RecordSpace::Claim> claims;
+    bool claimed = false;
     std::unordered_map<RecordLocation, RecordReservation> places;
     Buffer scratch;
   };

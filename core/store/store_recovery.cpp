@@ -62,9 +62,10 @@ Status Store::Impl::survey(Bytes batch) {
   }
 }
 
-// Before anything is allocated, so that nothing is put where a later batch refers to.
+// Before anything is allocated, so that nothing is put where a later batch refers to. Also where none
+// does: from here on replay may use what is free.
 Status Store::Impl::claim_references() {
-  if (references.claims.empty()) return {};
+  if (std::exchange(references.claimed, true)) return {};
   MULTIFORA_ASSIGN(auto places, pager->records().claim(references.claims));
   for (RecordReservation& place : places) {
     const RecordLocation location = place.location();
