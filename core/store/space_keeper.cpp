@@ -70,7 +70,7 @@ void SpaceKeeper::tick() {
   moved_bytes_ = 0;
   note_load();
   // What it moves takes space first: not while writers are held back for want of it.
-  if (store_.pressure() > 0) return;
+  if (store_.pressure(0) > 0) return;
   if (empty_sparse_chunks() || vacate_some()) {
     unsaved_moves_ = true;
     store_.note_progress();

@@ -174,7 +174,7 @@ Status Store::close() {
   if (impl.closed) return {};
   impl.closed = true;
   impl.no_waits = true;
-  impl.ease();
+  impl.writers.ease();
   impl.keeper.stop();
   impl.end_transactions();
   if (impl.worker.joinable()) {
@@ -290,15 +290,16 @@ std::shared_ptr<const CollectionInfo> Store::info(std::string_view ns) const {
   return info;
 }
 
-Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool create) {
+Result<std::unique_ptr<CollectionWriter>> Store::write(std::string_view ns, bool create,
+                                                        Interrupt* interrupt) {
   if (auto* const transaction = impl_->transaction()) return transaction->write(ns, create);
   MULTIFORA_TRY_R(impl_->writable());
-  impl_->hold_back();
+  MULTIFORA_ASSIGN_R(WriterQueue::Turn turn, impl_->hold_back(interrupt));
   while (true) {
     CollectionPtr collection = impl_->find_locked(ns);
     if (collection) {
       if (!collection->info->is_view)
-        return std::make_unique<LiveWriter>(*impl_, std::move(collection));
+        return std::make_unique<LiveWriter>(*impl_, std::move(collection), std::move(turn));
       collection->lock.unlock();
       return fail(ErrorCode::kCommandNotSupportedOnView,
                   "Namespace " + std::string(ns) + " is a view, not a collection");
@@ -402,6 +403,7 @@ void Store::Impl::fail_store(const Status& status) {
                        "; check the disk and the log, then restart the server");
   host.log().event(LogLevel::kError, "store", "The database is read-only from now on",
                    {{"error", std::string_view(status.message())}});
+  writers.ease();
 }
 
 Status Store::Impl::writable() const {
@@ -474,6 +476,10 @@ StoreStats Store::stats() const {
   stats.log_allocated_bytes = impl_->wal->allocated_bytes();
   stats.history_bytes = impl_->history->size_bytes();
   stats.checkpoints = impl_->checkpoints;
+  const WriterQueue::Report held_back = impl_->writers.report();
+  stats.held_back_writers = held_back.waits;
+  stats.held_back_us = held_back.waited_us;
+  stats.held_back_now = held_back.waiting;
   return stats;
 }
 

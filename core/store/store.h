@@ -76,6 +76,9 @@ struct StoreStats {
   std::uint64_t data_file_bytes = 0, data_free_bytes = 0, data_allocated_bytes = 0;
   std::uint64_t log_live_bytes = 0, log_allocated_bytes = 0, history_bytes = 0;
   std::uint64_t checkpoints = 0;
+  // Writers held back because they outrun checkpoints: how many had to wait, how long in all, and how
+  // many wait now.
+  std::uint64_t held_back_writers = 0, held_back_us = 0, held_back_now = 0;
 };
 
 // The document with _id as its first field: `document` itself where it is so already, otherwise a copy in
@@ -104,9 +107,11 @@ class Store {
   std::shared_ptr<const CollectionInfo> info(std::string_view ns) const;
 
   // --- writing ----------------------------------------------------------------------------------
-  // Takes the exclusive lock. `create`: makes a missing collection (implicit creation), otherwise the
+  // Takes the exclusive lock; before that, waits for its turn where writers outrun checkpoints, unless
+  // `interrupt` says to stop. `create`: makes a missing collection (implicit creation), otherwise the
   // result is null for one. CommandNotSupportedOnView (166) for a view.
-  Result<std::unique_ptr<CollectionWriter>> write(std::string_view ns, bool create);
+  Result<std::unique_ptr<CollectionWriter>> write(std::string_view ns, bool create,
+                                                  Interrupt* interrupt = nullptr);
   // The stored result of an earlier statement with these ids. TransactionTooOld (225) where txn_number
   // is older than the newest one seen of that session.
   Result<std::optional<OwnedDocument>> retried_result(const StatementId& id) const;

@@ -178,7 +178,7 @@ Status Store::Impl::make_image() {
   work.load = load;
   work.held_bytes = settling;
   queue_history(std::move(work));
-  ease();
+  writers.ease();
   return {};
 }
 

@@ -116,7 +116,7 @@ Status Store::Impl::finish_history() {
         wal->recycle(std::min(work.position, pager->oldest_needed_position()), work.load);
     log_kept_for_load = work.load;
     log_bytes_gone = work.log_bytes;
-    ease();
+    writers.ease();
     if (!recycled.ok()) {
       fail_store(recycled);
       return recycled;

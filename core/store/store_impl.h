@@ -23,7 +23,7 @@
 #include "core/store/space_keeper.h"
 #include "core/store/store.h"
 #include "core/store/transaction.h"
-#include "core/store/write_pacer.h"
+#include "core/store/writer_queue.h"
 
 namespace multifora {
 
@@ -142,10 +142,9 @@ struct Store::Impl {
   std::atomic<bool> changed_since_checkpoint{false};
 
   // --- writers that outrun checkpoints: store_pressure.cpp ---------------------------------------
-  WritePacer pacer;
-  std::mutex eased_mutex;
-  std::condition_variable eased;  // a checkpoint has made room, or nobody is to wait any more
-  std::atomic<bool> no_waits{false};
+  WriterQueue writers{[this](std::uint64_t retiring) { return pressure(retiring); },
+                      [this] { note_progress(); }};
+  std::atomic<bool> no_waits{false};  // closing
   // Log bytes appended until the checkpoint up to which the log is free.
   std::atomic<std::uint64_t> log_bytes_gone{0};
 
@@ -241,13 +240,11 @@ struct Store::Impl {
   void want_checkpoint();
   void want_space();  // the disk is full: two checkpoints, unless they would free nothing
   // Between 0, as it should be, and 1: how far the space that waits for a checkpoint, or the log, is
-  // above what is allowed.
-  double pressure() const;
-  // Before a writer takes anything: waits a little, if writers outrun checkpoints.
-  void hold_back();
-  // After the writer has let go of everything: what it has taken.
-  void charge(std::uint64_t data_bytes, std::uint64_t log_bytes);
-  void ease();
+  // above what is allowed, once writers have retired so many bytes more.
+  double pressure(std::uint64_t retiring_bytes) const;
+  // Before a writer takes anything: waits for its turn, if writers outrun checkpoints. Fails where the
+  // store closes or has failed meanwhile, and with what `interrupt` (may be null) says.
+  Result<WriterQueue::Turn> hold_back(Interrupt* interrupt);
   void note_progress();  // wakes the checkpoint thread where the log has grown enough
 
   // --- the catalog: one function a change, used by commands and by recovery ---------------------

@@ -449,12 +449,16 @@ Result<LogPosition> Transaction::commit(const std::optional<StatementId>& id) {
     t.end(State::kCommitted);
     return LogPosition{0};
   }
-  t.store.hold_back();
+  auto turn = t.store.hold_back(nullptr);
+  if (!turn) {
+    t.end(State::kAborted);
+    return fail(turn.error());
+  }
   const std::uint64_t bytes = t.bytes;
   Result<LogPosition> position = Committer(t, id).run();
   t.end(position ? State::kCommitted : State::kAborted);
   if (position) {
-    t.store.charge(bytes, bytes);
+    turn->wrote(bytes, 0);
     t.store.note_progress();
   }
   return position;

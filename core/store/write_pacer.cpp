@@ -25,15 +25,13 @@ std::int64_t WritePacer::wait_max_us(std::uint64_t owed_bytes) {
 void WritePacer::charge(std::uint64_t bytes, double pressure, std::int64_t now_us) {
   if (pressure <= 0 || bytes == 0) return;
   const double cost_us = static_cast<double>(bytes) * 1e6 / rate(pressure);
-  const std::lock_guard hold(mutex_);
   const std::int64_t from = std::max(paid_at_us_, now_us);
   paid_at_us_ = std::min(from + static_cast<std::int64_t>(cost_us), now_us + kDebtMaxUs);
 }
 
-std::int64_t WritePacer::wait_us(std::uint64_t owed_bytes, double pressure, std::int64_t now_us) {
-  const std::lock_guard hold(mutex_);
+std::int64_t WritePacer::debt_us(double pressure, std::int64_t now_us) {
   if (pressure <= 0) paid_at_us_ = 0;
-  return std::clamp<std::int64_t>(paid_at_us_ - now_us, 0, wait_max_us(owed_bytes));
+  return std::max<std::int64_t>(paid_at_us_ - now_us, 0);
 }
 
 }  // namespace multifora

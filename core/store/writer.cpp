@@ -68,8 +68,9 @@ Status Store::Impl::check_replacement(const CollectionInfo& info, DocumentView b
   return check_document(info, document, bypass);
 }
 
-LiveWriter::LiveWriter(Store::Impl& store, CollectionPtr collection)
+LiveWriter::LiveWriter(Store::Impl& store, CollectionPtr collection, WriterQueue::Turn turn)
     : store_(store),
+      turn_(std::move(turn)),
       collection_(std::move(collection)),
       stash_(store.stashes->borrow()),
       gate_(store.gate),
@@ -115,7 +116,9 @@ Status LiveWriter::remove_record(RecordId id, DocumentView before, bool capped) 
   const bool with_image = collection_->info->pre_images && !capped;
   const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(before);
   MULTIFORA_TRY(prepare(key.bytes().size() + 64));
+  const std::size_t before_bytes = before.size_bytes();
   MULTIFORA_TRY(finish(mutator_.remove(id, before)));
+  retired_bytes_ += before_bytes;
   if (with_image)
     batch_.remove_image(collection_->id, id, key.view());
   else
@@ -215,8 +218,10 @@ Status LiveWriter::update(RecordId id, DocumentView before, DocumentView documen
   const bool with_image = collection_->info->pre_images;
   const OwnedDocument key = with_image ? OwnedDocument(before) : document_key(document);
   MULTIFORA_TRY(prepare(patch.size() + key.bytes().size() + 64));
+  const std::size_t before_bytes = before.size_bytes();
   MULTIFORA_TRY(finish(mutator_.update(id, before, document, true)));
   taken_bytes_ += document.size_bytes();
+  retired_bytes_ += before_bytes;
   if (with_image)
     batch_.update_image(collection_->id, id, key.view(), patch);
   else
@@ -263,7 +268,7 @@ Result<LogPosition> LiveWriter::commit() {
   const std::uint64_t logged_bytes = batch_.bytes().size();
   release();
   if (position && *position != 0) {
-    store_.charge(taken_bytes_, logged_bytes);
+    turn_.wrote(std::max<std::uint64_t>(taken_bytes_, logged_bytes), retired_bytes_);
     store_.note_progress();
   }
   return position;

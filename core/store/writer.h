@@ -17,7 +17,7 @@ Buffer update_patch(DocumentView before, DocumentView after, const UpdateShape& 
 class LiveWriter final : public CollectionWriter {
  public:
   // Requires the collection's exclusive lock, which the writer takes over.
-  LiveWriter(Store::Impl& store, CollectionPtr collection);
+  LiveWriter(Store::Impl& store, CollectionPtr collection, WriterQueue::Turn turn = {});
   ~LiveWriter() override;
 
   CollectionView& view() override;
@@ -47,6 +47,7 @@ class LiveWriter final : public CollectionWriter {
   void release();
 
   Store::Impl& store_;
+  WriterQueue::Turn turn_;
   CollectionPtr collection_;
   std::unique_ptr<PageStash> stash_;
   GateEntry gate_;
@@ -61,6 +62,7 @@ class LiveWriter final : public CollectionWriter {
   bool bypass_validation_ = false;
   bool released_ = false;
   std::uint64_t taken_bytes_ = 0;  // of the data file
+  std::uint64_t retired_bytes_ = 0;
   struct Statement {
     StatementId id;
     OwnedDocument result;

@@ -64,7 +64,7 @@ Status copy_records(CommandContext& context, const std::string& from, const std:
       }
     }
     if (documents.empty()) return {};
-    MULTIFORA_ASSIGN(const auto writer, context.store().write(to, true));
+    MULTIFORA_ASSIGN(const auto writer, context.store().write(to, true, &context.interrupt()));
     writer->bypass_validation(true);
     for (const OwnedDocument& document : documents)
       MULTIFORA_TRY(status_of(writer->insert(document.view())));

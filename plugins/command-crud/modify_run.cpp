@@ -130,7 +130,7 @@ class Modifier {
   }
 
   Status run_under_lock() {
-    MULTIFORA_ASSIGN(auto writer, store_.write(statement_.ns, statement_.upsert));
+    MULTIFORA_ASSIGN(auto writer, store_.write(statement_.ns, statement_.upsert, &context_.interrupt()));
     if (!writer) return {};
     writer->bypass_validation(statement_.bypass_validation);
     MULTIFORA_ASSIGN(const bool done, change_or_insert(*writer));
@@ -156,7 +156,7 @@ class Modifier {
       MULTIFORA_ASSIGN_R(found, locate(*view));
     }
     if (!found && !statement_.upsert) return true;
-    MULTIFORA_ASSIGN_R(const auto writer, store_.write(statement_.ns, statement_.upsert));
+    MULTIFORA_ASSIGN_R(const auto writer, store_.write(statement_.ns, statement_.upsert, &context_.interrupt()));
     if (!writer) return true;
     writer->bypass_validation(statement_.bypass_validation);
     if (found) {
@@ -299,7 +299,7 @@ class Modifier {
       const RecordId id = ids[i];
       Status status = context_.interrupt().check();
       if (status.ok() && !writer) {
-        auto opened = store_.write(statement_.ns, false);
+        auto opened = store_.write(statement_.ns, false, &context_.interrupt());
         if (!opened) return opened.error();
         writer = std::move(*opened);
         if (!writer) return {};  // dropped meanwhile

@@ -8,7 +8,7 @@ namespace multifora::crud {
 Result<CollectionWriter*> WriteBatch::writer(const std::string& ns, bool create) {
   if (CollectionWriter* const open = open_writer(ns)) return open;
   MULTIFORA_TRY_R(flush());
-  MULTIFORA_ASSIGN_R(writer_, context_.store().write(ns, create));
+  MULTIFORA_ASSIGN_R(writer_, context_.store().write(ns, create, &context_.interrupt()));
   ns_ = ns;
   bounds_.emplace(context_.host().clock());
   bytes_ = 0;

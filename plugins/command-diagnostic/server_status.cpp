@@ -58,6 +58,9 @@ void append_storage(PluginHost& host, Store& store, DocumentBuilder& reply) {
   storage.append("log_written_bytes",
                  static_cast<std::int64_t>(host.metrics().value("wal_written_bytes_total")));
   storage.append("checkpoints", static_cast<std::int64_t>(stats.checkpoints));
+  storage.append("writers_held_back", static_cast<std::int64_t>(stats.held_back_writers));
+  storage.append("writers_held_back_ms", static_cast<std::int64_t>(stats.held_back_us / 1000));
+  storage.append("writers_held_back_now", static_cast<std::int64_t>(stats.held_back_now));
 }
 
 void append_metrics(PluginHost& host, DocumentBuilder& reply) {

@@ -70,7 +70,7 @@ class WriteStage : public PipelineStage {
   // The writer of a new batch.
   Status open_writer(const std::string& ns, std::unique_ptr<CollectionWriter>& writer,
                      std::optional<BatchBounds>& bounds) {
-    MULTIFORA_ASSIGN(writer, context().store->write(ns, true));
+    MULTIFORA_ASSIGN(writer, context().store->write(ns, true, context().interrupt));
     writer->bypass_validation(context().bypass_validation);
     bounds.emplace(context().store->clock());
     return {};
@@ -192,7 +192,7 @@ class MergeStage final : public WriteStage {
         writer.reset();
         MULTIFORA_TRY(poll());
         store.wait_for_writers(kConflictWaitMs);
-        MULTIFORA_ASSIGN(writer, store.write(target_.ns(), true));
+        MULTIFORA_ASSIGN(writer, store.write(target_.ns(), true, context().interrupt));
         status = merge(*writer, *d);
       }
       if (!status.ok()) {
