@@ -411,7 +411,7 @@ Dispatcher::Next Dispatcher::complete(Operation& operation, const Status& status
   }
   operation.durable_position_ = position_to_wait_for(operation);
   if (operation.durable_position_ != 0) {
-    if (operation.context_->write_position() != 0)
+    if (operation.context_->write_position() != 0 || writes(*operation.row_->row))
       operation.durable_timeout_ms_ = operation.write_concern_.disk_timeout_ms();
     operation.more_to_come_ = false;  // the request does not outlive the wait for the disk
     let_message_go(operation);
@@ -424,7 +424,12 @@ Dispatcher::Next Dispatcher::complete(Operation& operation, const Status& status
 std::uint64_t Dispatcher::position_to_wait_for(Operation& operation) const {
   if (durability_ == nullptr) return 0;
   std::uint64_t position = 0;
-  if (operation.write_concern_.waits_for_disk()) position = operation.context_->write_position();
+  if (operation.write_concern_.waits_for_disk()) {
+    position = operation.context_->write_position();
+    // A write that changed nothing (or failed) answers by what it saw, which must be durable then.
+    if (position == 0 && writes(*operation.row_->row) && !operation.arguments_.has_autocommit)
+      position = durability_->last_position();
+  }
   // What a transaction has read must be durable when it commits, not before.
   if (operation.read_concern_.waits_for_disk() && !operation.arguments_.has_autocommit)
     position = std::max(position, durability_->last_position());

@@ -32,6 +32,12 @@ Status run_write(CommandContext& context, const CommandRequest& request, Documen
   return {};
 }
 
+Status run_vain_write(CommandContext&, const CommandRequest& request, DocumentBuilder& reply) {
+  reply.append("n", 0);
+  if (request.flag("fail", false)) return {ErrorCode::kDuplicateKey, "E11000"};
+  return {};
+}
+
 Status run_throw(CommandContext&, const CommandRequest&, DocumentBuilder& reply) {
   reply.append("half", 1);
   throw std::runtime_error("boom");
@@ -54,6 +60,11 @@ Status run_interrupted(CommandContext& context, const CommandRequest&, DocumentB
   while (true) MULTIFORA_TRY(context.interrupt().check_slow());
 }
 
+CommandRow with_lock(LockIntent lock, CommandRow row) {
+  row.lock = lock;
+  return row;
+}
+
 CommandRow make(std::string_view name, std::uint32_t flags, std::vector<OptionSpec> options,
                 decltype(CommandRow::run) run) {
   CommandRow row;
@@ -70,6 +81,9 @@ const CommandRow* const kRows[] = {
                         {{"documents", kOptArray, kArrayOfObjects}}, run_echo)),
     new CommandRow(make("write", kAcceptsWriteConcern | kRetryableWrite,
                         {{"position", kOptNumber}, {"fail", kOptBool}}, run_write)),
+    new CommandRow(with_lock(LockIntent::kWrite,
+                             make("vain", kAcceptsWriteConcern | kAllowedInTransaction,
+                                  {{"fail", kOptBool}}, run_vain_write))),
     new CommandRow(make("admin", kAdminOnly, {}, run_ping)),
     new CommandRow(make("throw", 0, {}, run_throw)),
     new CommandRow(make("wait", 0, {}, run_wait)),
@@ -254,6 +268,36 @@ TEST_CASE("a write's reply is held until it is durable, unless the client said o
   CHECK(error["code"].as_int32() == 100);
   CHECK(f.reply()["ok"].as_double() == 1.0);
   f.log.durable = 200;
+  CHECK(write([](auto&) {}) == Dispatcher::Next::kReply);
+}
+
+TEST_CASE("a write that changed nothing waits for what it saw") {
+  Fixture f;
+  f.log.last = 150;
+  const auto write = [&](auto more) {
+    return f.start([&](auto& b) {
+      b.append("vain", 1);
+      more(b);
+    });
+  };
+  CHECK(write([](auto&) {}) == Dispatcher::Next::kDurable);
+  CHECK(f.operation.durable_position() == 150);
+  CHECK(f.operation.durable_timeout_ms() == 0);
+  f.dispatcher->finish(f.operation);
+  CHECK(write([](auto& b) { b.append("fail", true); }) == Dispatcher::Next::kDurable);
+  f.dispatcher->finish(f.operation);
+  CHECK(write([](auto& b) {
+          b.object("writeConcern").append("w", "majority").append("wtimeout", 7);
+        }) == Dispatcher::Next::kDurable);
+  CHECK(f.operation.durable_timeout_ms() == 7);
+  f.dispatcher->finish(f.operation);
+  CHECK(write([](auto& b) { b.object("writeConcern").append("w", 0); }) ==
+        Dispatcher::Next::kReply);
+  f.dispatcher->finish(f.operation);
+  CHECK(write([](auto& b) { b.object("writeConcern").append("j", false); }) ==
+        Dispatcher::Next::kReply);
+  f.dispatcher->finish(f.operation);
+  f.log.durable = 150;
   CHECK(write([](auto&) {}) == Dispatcher::Next::kReply);
 }
 
