@@ -16,7 +16,7 @@ namespace multifora {
 class WritePacer {
  public:
   static constexpr double kRateMax = 256e6;  // bytes a second
-  static constexpr double kRateMin = 4e6;
+  static constexpr double kRateMin = 8e6;
   static constexpr std::int64_t kWaitMaxUs = 50'000;
   // Of a write as small as can be.
   static constexpr std::int64_t kShortWaitMaxUs = 6'000;
