@@ -26,7 +26,7 @@ Status check(const CommandRequest& request) {
 }
 
 // True: the handler will be called again.
-bool wait_for_writes(CommandContext& context, const CommandRequest& request,
+bool wait_for_writes(CommandContext& context, const CommandRequest& request, std::int64_t cursor,
                      std::uint64_t position, ClientCursor::Subscribe subscribe) {
   const std::int64_t now = context.host().clock().monotonic_us();
   auto waiting = std::static_pointer_cast<Waiting>(context.wait_state());
@@ -40,12 +40,17 @@ bool wait_for_writes(CommandContext& context, const CommandRequest& request,
   Wait wait;
   wait.deadline_us = waiting->deadline_us;
   Store& store = context.store();
-  if (subscribe)
-    wait.subscribe = std::move(subscribe);
-  else
-    wait.subscribe = [notifier, &store, position](std::function<void()> wake) {
+  if (!subscribe)
+    subscribe = [notifier, &store, position](std::function<void()> wake) {
       return notifier->subscribe(store, position, std::move(wake));
     };
+  auto* manager = context.host().service<CursorManager>();
+  wait.subscribe = [manager, cursor, subscribe = std::move(subscribe)](std::function<void()> wake) {
+    return [killed = manager->on_kill(cursor, wake), written = subscribe(wake)] {
+      killed();
+      written();
+    };
+  };
   context.wait_for(std::move(wait));
   return true;
 }
@@ -97,8 +102,11 @@ Status get_more(CommandContext& context, const CommandRequest& request, Document
   const std::string ns =
       std::string(request.db()) + "." + std::string(request.option("collection").as_string());
   CursorManager& manager = *context.host().service<CursorManager>();
-  MULTIFORA_ASSIGN(auto cursor, manager.pin(request.target().as_int64(), ns,
-                                            context.session(), &context.interrupt()));
+  auto pinned = manager.pin(request.target().as_int64(), ns, context.session(), &context.interrupt());
+  // One that has waited had the cursor: somebody killed it.
+  if (!pinned && pinned.error().code() == ErrorCode::kCursorNotFound && context.wait_state())
+    return {ErrorCode::kCursorKilled, "operation was interrupted"};
+  MULTIFORA_ASSIGN(auto cursor, std::move(pinned));
   MULTIFORA_TRY(mark_resumable(strike(context), *cursor->cursor));
   const bool awaits = cursor->cursor->tailable() && cursor->cursor->await_data();
   if (request.has("maxTimeMS") && !awaits)
@@ -126,7 +134,7 @@ Status get_more(CommandContext& context, const CommandRequest& request, Document
     ClientCursor::Subscribe subscribe;
     if (empty && awaits) subscribe = cursor->cursor->subscriber();
     cursor.keep_open();
-    if (empty && awaits && wait_for_writes(context, request, position, std::move(subscribe)))
+    if (empty && awaits && wait_for_writes(context, request, id, position, std::move(subscribe)))
       return {};
     context.more_to_come = context.exhaust_allowed;
   }

@@ -122,9 +122,25 @@ bool CursorManager::kill_locked(std::unordered_map<std::int64_t, Slot>::iterator
     if (slot.interrupt != nullptr) slot.interrupt->kill(ErrorCode::kCursorKilled);
     return true;  // its user lets it go
   }
+  for (const auto& [number, wake] : slot.wakers) wake();
   ended.push_back(std::move(slot.cursor));
   slots_.erase(at);
   return true;
+}
+
+std::function<void()> CursorManager::on_kill(std::int64_t id, std::function<void()> wake) {
+  std::lock_guard lock(mutex_);
+  const auto at = slots_.find(id);
+  if (at == slots_.end() || at->second.killed) {
+    wake();
+    return [] {};
+  }
+  const std::uint64_t number = next_waker_++;
+  at->second.wakers.emplace(number, std::move(wake));
+  return [this, id, number] {
+    std::lock_guard unlock(mutex_);
+    if (const auto slot = slots_.find(id); slot != slots_.end()) slot->second.wakers.erase(number);
+  };
 }
 
 bool CursorManager::kill(std::int64_t id, std::string_view ns) {

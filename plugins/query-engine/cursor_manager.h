@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -99,6 +100,11 @@ class CursorManager {
   Result<Pin> pin(std::int64_t id, std::string_view ns, const SessionInfo& session,
                   Interrupt* interrupt);
 
+  // Calls `wake` once when the cursor is killed, at once where it is gone already; returns a function
+  // that unregisters. For a getMore that waits, which has its cursor put back meanwhile. `wake` must not
+  // use the manager.
+  std::function<void()> on_kill(std::int64_t id, std::function<void()> wake);
+
   // False: no such cursor of this namespace.
   bool kill(std::int64_t id, std::string_view ns);
   void kill_session(std::string_view lsid);
@@ -119,6 +125,7 @@ class CursorManager {
     bool pinned = false;
     bool killed = false;
     Interrupt* interrupt = nullptr;
+    std::map<std::uint64_t, std::function<void()>> wakers;
   };
   void release(OpenCursor* cursor, bool keep);
   void kill_if(const std::function<bool(const OpenCursor&)>& chosen);
@@ -130,7 +137,7 @@ class CursorManager {
   mutable std::mutex mutex_;
   std::unordered_map<std::int64_t, Slot> slots_;
   std::mt19937_64 random_;
-  std::uint64_t timed_out_ = 0, total_ = 0;
+  std::uint64_t timed_out_ = 0, total_ = 0, next_waker_ = 0;
 };
 
 // Ends idle cursors.

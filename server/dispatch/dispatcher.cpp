@@ -498,6 +498,8 @@ Dispatcher::Next Dispatcher::resume(Operation& operation) {
   operation.waited_ = true;
   // A handler that waits takes maxTimeMS as the time that it may wait.
   operation.interrupt_->set_deadline_us(0);
+  if (const Status killed = operation.interrupt_->check_slow(); !killed.ok())
+    return complete(operation, killed);
   return run_handler(operation);
 }
 

@@ -8,7 +8,19 @@ namespace multifora {
 
 void Operation::kill(ErrorCode reason) {
   std::lock_guard lock(mutex_);
-  if (row_ != nullptr && interrupt_) interrupt_->kill(reason);
+  if (row_ != nullptr && interrupt_) kill_locked(reason);
+}
+
+void Operation::kill_locked(ErrorCode reason) {
+  interrupt_->kill(reason);
+  if (wake_) wake_();
+}
+
+void Operation::set_waker(std::function<void()> wake) {
+  std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
+  const bool killed = interrupt_ && !interrupt_->check_slow().ok();
+  if (wake_ && killed) wake_();  // before there was anybody to wake
 }
 
 std::int64_t Operation::running_ms(const Clock& clock) const {
@@ -94,7 +106,7 @@ Status OperationRegistry::kill(std::int64_t operation_id, ErrorCode reason) {
   for (Operation* operation : operations_) {
     std::lock_guard lock(operation->mutex_);
     if (operation->row_ == nullptr || operation->id_ != operation_id) continue;
-    operation->interrupt_->kill(reason);
+    operation->kill_locked(reason);
     return {};
   }
   return {ErrorCode::kNoSuchKey, "no operation runs under id " + std::to_string(operation_id)};
@@ -117,7 +129,7 @@ void OperationRegistry::kill_sessions(const std::vector<std::string>& lsids) {
     const bool named = std::any_of(lsids.begin(), lsids.end(), [&](const std::string& one) {
       return one == id.binary_bytes();
     });
-    if (lsids.empty() || named) operation->interrupt_->kill(ErrorCode::kInterrupted);
+    if (lsids.empty() || named) operation->kill_locked(ErrorCode::kInterrupted);
   }
 }
 

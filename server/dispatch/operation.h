@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,10 +52,14 @@ class Operation {
   std::unique_ptr<Wait> take_wait() { return std::move(wait_); }
   // Ends what runs at the next check; any thread. Nothing where nothing runs.
   void kill(ErrorCode reason);
+  // While a request waits: what makes it go on, called where it is killed or was already. Empty: it does not wait. The
+  // function may be called at any time until it is replaced, under this operation's lock.
+  void set_waker(std::function<void()> wake);
   // Milliseconds that the present request has run for; -1: none runs. Any thread.
   std::int64_t running_ms(const Clock& clock) const;
 
  private:
+  void kill_locked(ErrorCode reason);
   friend class Dispatcher;
   friend class OperationRegistry;
 
@@ -70,6 +75,7 @@ class Operation {
   std::string shown_app_name_;
   OwnedDocument shown_metadata_;
   std::optional<Interrupt> interrupt_;
+  std::function<void()> wake_;
 
   // --- the owner's thread only ---
   std::optional<CommandContext> context_;

@@ -376,6 +376,7 @@ bool Connection::park() {
     std::lock_guard lock(wait_mutex_);
     wait_ = token;
   }
+  operation_.set_waker([token] { token->fire(); });
   unsubscribe_ = wait->subscribe([token] { token->fire(); });
   if (network_.timers_.add(wait->deadline_us, [token] { token->fire(); }, &timer_))
     network_.wake_for_timer();
@@ -392,6 +393,7 @@ void Connection::end_wait() {
     std::lock_guard lock(wait_mutex_);
     wait_.reset();
   }
+  operation_.set_waker({});
   network_.timers_.cancel(timer_);
   if (unsubscribe_) unsubscribe_();
   unsubscribe_ = nullptr;
