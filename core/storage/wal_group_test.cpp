@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -23,6 +24,31 @@ class SlowFile final : public test::ForwardingFile {
     return ForwardingFile::sync();
   }
   Status sync_range(std::uint64_t, std::uint64_t) override { return sync(); }
+};
+
+// Calls `before_sync` once, before a file's sync.
+class HookedFileSystem final : public test::ForwardingFileSystem {
+ public:
+  using ForwardingFileSystem::ForwardingFileSystem;
+  Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+    MULTIFORA_ASSIGN_R(auto file, ForwardingFileSystem::open(path, mode));
+    return std::make_unique<HookedFile>(std::move(file), *this);
+  }
+  std::function<void()> before_sync;
+
+ private:
+  class HookedFile final : public test::ForwardingFile {
+   public:
+    HookedFile(std::unique_ptr<File> file, HookedFileSystem& files)
+        : ForwardingFile(std::move(file)), files_(files) {}
+    Status sync() override {
+      if (const auto hook = std::exchange(files_.before_sync, nullptr)) hook();
+      return ForwardingFile::sync();
+    }
+
+   private:
+    HookedFileSystem& files_;
+  };
 };
 
 class SlowFileSystem final : public test::ForwardingFileSystem {
@@ -78,6 +104,30 @@ void run_clients(Bench& bench, int clients, int batches, bool all_lead) {
   for (std::thread& thread : threads) thread.join();
   CHECK(acknowledged == clients * batches);
   CHECK(wrong == 0);
+}
+
+// The writer has gone on to the next segment and its blocks are in the files, but it has not said so yet.
+TEST_CASE("wal: what is being written is not recycled") {
+  Bench bench;
+  HookedFileSystem files(bench.own_files);
+  bench.files = &files;
+  bench.open();
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 3; ++i) bench.append_durably(random_bytes(random, 3000));
+  const LogPosition covered = bench.wal->last_durable();
+  // The next segment is there, so that the next sync is the writer's.
+  for (std::vector<std::string> names; names.size() < 2 || names.back().ends_with(".tmp");
+       names = bench.segments())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  Status recycled;
+  files.before_sync = [&] { recycled = bench.wal->recycle(covered); };
+  bench.append_durably(random_bytes(random, 14'000));
+  REQUIRE(!files.before_sync);
+  REQUIRE(recycled.ok());
+  const Batch last = bench.appended.back();
+  CHECK(bench.read(covered) == std::vector<Batch>{last});
+  bench.open(covered);
+  CHECK(bench.replayed == std::vector<Batch>{last});
 }
 
 }  // namespace

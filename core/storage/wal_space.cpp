@@ -170,10 +170,12 @@ Status Wal::Impl::recycle(LogPosition position, bool load) {
   return reported;
 }
 
+// A segment that reaches past written_end is not old: the writer, who may be further on already, may have put
+// blocks there that `last` does not tell of yet.
 std::vector<wal::SegmentPtr> Wal::Impl::take_old_segments(LogPosition position) {
   std::vector<wal::SegmentPtr> old;
-  while (old.size() < active && segments[old.size()]->last <= position &&
-         segments[old.size()]->readers == 0) {
+  while (old.size() < active && segments[old.size()]->end() <= written_end &&
+         segments[old.size()]->last <= position && segments[old.size()]->readers == 0) {
     base = std::max(base, segments[old.size()]->last);
     old.push_back(segments[old.size()]);
   }
