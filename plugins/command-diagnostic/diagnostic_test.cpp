@@ -18,7 +18,10 @@ class NotingControl final : public ServerControl {
   OwnedDocument command_line() const override { return OwnedDocument(); }
   Status rotate_log() override { return {}; }
   void request_shutdown() override { ++shutdowns; }
-  void append_operations(ArrayBuilder&, bool) const override {}
+  void append_operations(ArrayBuilder& out, bool) const override {
+    out.object().append("opid", 7).append("op", "command");
+    out.object().append("opid", 8).append("op", "none");
+  }
   Status kill_operation(std::int64_t id) override {
     killed.push_back(id);
     return id == 7 ? Status() : Status(ErrorCode::kNoSuchKey, "no such operation");
@@ -53,6 +56,17 @@ TEST_CASE("killOp hands the operation to the server, known or not") {
   CHECK(env.run(R"({"killOp":1,"op":"7"})") == "error 4");
   CHECK(env.run(R"({"killOp":1})") == "error 4");
   CHECK(env.control->killed.size() == 2);
+}
+
+TEST_CASE("currentOp shows the operations that match its other fields") {
+  Env env;
+  const std::string seven = R"({"opid":7,"op":"command"})";
+  const std::string eight = R"({"opid":8,"op":"none"})";
+  CHECK(env.run(R"({"currentOp":1,"$all":true,"comment":"x"})") == R"({"inprog":[)" + seven + "," + eight + "]}");
+  CHECK(env.run(R"({"currentOp":true,"op":"none"})") == R"({"inprog":[)" + eight + "]}");
+  CHECK(env.run(R"({"currentOp":1,"opid":{"$lt":8},"$or":[{"op":"command"},{"op":"x"}]})") ==
+        R"({"inprog":[)" + seven + "]}");
+  CHECK(env.run(R"({"currentOp":1,"$foo":1})") == "error 2");
 }
 
 TEST_CASE("setParameter says which key decides a parameter, or that it is fixed") {

@@ -1,27 +1,55 @@
 // Running operations and the server's life: currentOp, killOp, fsync, shutdown, top.
+#include "core/plugin/generic_arguments.h"
 #include "core/plugin/host.h"
 #include "core/store/store.h"
 #include "plugins/command-diagnostic/commands.h"
 #include "plugins/query-engine/current_op.h"
+#include "plugins/query-engine/expression.h"
+#include "plugins/query-engine/matcher.h"
 
 namespace multifora::diagnostic_commands {
 namespace {
 
+// The fields of a currentOp command that are no options of its: conditions on what it shows.
+OwnedDocument current_op_filter(const CommandRequest& request) {
+  DocumentBuilder filter;
+  bool first = true;
+  for (const Element& field : request.body()) {
+    const bool is_option = first || field.name() == "$all" || field.name() == "$ownOps" ||
+                           field.name() == "$truncateOps" ||
+                           find_generic_argument(field.name()) != nullptr;
+    first = false;
+    if (!is_option) filter.append(field.name(), field.value());
+  }
+  return std::move(filter).finish();
+}
+
+void append_all_operations(CommandContext& context, bool idle, ArrayBuilder& operations) {
+  if (const auto* server = context.host().service<ServerControl>())
+    server->append_operations(operations, idle);
+  append_index_builds(context.store(), operations);
+  const auto backup = context.store().backup_progress();
+  if (!backup) return;
+  auto row = operations.object();
+  row.append("type", "op").append("desc", "Backup").append("active", true);
+  row.append("msg", "Backup: bytes copied");
+  auto progress = row.object("progress");
+  progress.append("done", static_cast<std::int64_t>(backup->done_bytes));
+  progress.append("total", static_cast<std::int64_t>(backup->total_bytes));
+}
+
 Status run_current_op(CommandContext& context, const CommandRequest& request,
                       DocumentBuilder& reply) {
-  {
-    auto operations = reply.array("inprog");
-    if (const auto* server = context.host().service<ServerControl>())
-      server->append_operations(operations, request.flag("$all", false));
-    append_index_builds(context.store(), operations);
-    if (const auto backup = context.store().backup_progress()) {
-      auto row = operations.object();
-      row.append("type", "op").append("desc", "Backup").append("active", true);
-      row.append("msg", "Backup: bytes copied");
-      auto progress = row.object("progress");
-      progress.append("done", static_cast<std::int64_t>(backup->done_bytes));
-      progress.append("total", static_cast<std::int64_t>(backup->total_bytes));
-    }
+  const OwnedDocument spec = current_op_filter(request);
+  MULTIFORA_ASSIGN(const auto filter, Matcher::compile(spec.view(), MatcherOptions()));
+  ArrayBuilder all;
+  append_all_operations(context, request.flag("$all", false), all);
+  const OwnedDocument operations = std::move(all).finish();
+  ArrayBuilder shown = reply.array("inprog");
+  for (const Element& operation : operations.view()) {
+    EvalContext eval;
+    MULTIFORA_ASSIGN(const bool wanted, filter->matches(operation->as_document(), &eval));
+    if (wanted) shown.append(operation->as_document());
   }
   return {};
 }
