@@ -28,8 +28,8 @@ struct RecordPool {
   std::vector<std::uint64_t> held;  // chunks that `holes` come from
   std::vector<std::uint64_t> best;  // chunks to scan next, the best last
   std::uint64_t hand = 0;           // where the next look for such chunks starts
-  // False until the first refill: what an earlier process had in hand lies about as a hole.
-  bool resumed = false;
+  // The first refill looks for holes in any case: what an earlier process had in hand is one now.
+  bool refilled = false;
 };
 
 // Larger records may cross into the next chunk, so that little of a chunk's end is lost.

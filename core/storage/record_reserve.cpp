@@ -123,7 +123,7 @@ Status RecordSpace::Impl::refill(Lock& lock, RecordPool& pool, std::uint64_t uni
                                  RecordPlacement placement) {
   const bool fits_in_chunk = units <= kUnitsPerChunk;
   const auto hole_units = static_cast<std::uint32_t>(units);
-  const bool to_holes = !std::exchange(pool.resumed, true) || placement == RecordPlacement::kMoved ||
+  const bool to_holes = !std::exchange(pool.refilled, true) || placement == RecordPlacement::kMoved ||
                         holes_are_worth_it(pool);
   if (fits_in_chunk && to_holes && refill_holes(lock, pool, hole_units)) return {};
   const Status status = refill_bump(lock, pool, units, placement);

@@ -188,7 +188,6 @@ struct Store::Impl {
   mutable std::mutex builds_mutex;
   std::condition_variable build_ended;
   std::vector<std::shared_ptr<Build>> builds;
-  Status wait_for_build_end(Interrupt& interrupt);
   bool closed = false;
 
   Status open(WalReplay* replayed);
@@ -270,6 +269,8 @@ struct Store::Impl {
                                   std::int64_t count_max);  // store_capped.cpp
   // Memory for the keys of one of `indexes` indexes that are built together.
   std::uint64_t index_build_budget(std::size_t indexes) const;
+  // Until some index build has ended, or for a little while; then what `interrupt` says.
+  Status wait_for_build_end(Interrupt& interrupt);
   OwnedDocument describe(const Collection& collection) const;
   Status may_drop(const Collection& collection) const;
   Status drop_temporary(Store& store);

@@ -440,7 +440,6 @@ void IndexBuild::abandon() {
   log("Index build: failed or aborted");
 }
 
-// Until some build has ended, or for a while.
 Status Store::Impl::wait_for_build_end(Interrupt& interrupt) {
   constexpr auto kLook = std::chrono::milliseconds(20);
   std::unique_lock hold(builds_mutex);

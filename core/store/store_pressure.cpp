@@ -10,6 +10,7 @@ namespace {
 // the history are being written meanwhile.
 constexpr double kLogAllowed = 1.5;
 constexpr std::uint64_t kLogBytesMin = 32u << 20;
+
 }  // namespace
 
 double Store::Impl::pressure(std::uint64_t retiring_bytes) const {
